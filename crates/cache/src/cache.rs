@@ -62,7 +62,6 @@ impl Cache {
 
     /// Returns a storage that caches the bytes of `source`. `name` identifies the source for as
     /// long as the disk keeps its bytes: a different bucket, host or folder needs another one.
-    #[must_use]
     pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
         RangeCache::new(self.store.clone(), source, name)
     }
@@ -90,13 +89,11 @@ impl Cache {
     }
 
     /// Returns the limits after they were fitted to each other.
-    #[must_use]
     pub fn limits(&self) -> &Config {
         &self.store.config
     }
 
     /// Returns what the cache did since it was opened and what it holds now.
-    #[must_use]
     pub fn figures(&self) -> CacheFigures {
         let (cached_units, cached_bytes) = self.store.cached();
         let (disk_units, disk_bytes) = self.store.disk.as_ref().map(Disk::holds).unwrap_or_default();

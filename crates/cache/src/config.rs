@@ -89,7 +89,6 @@ pub struct DiskConfig {
 
 impl DiskConfig {
     /// Allows `bytes` in the folder `dir`, with the default for every other limit.
-    #[must_use]
     pub fn new(dir: impl Into<PathBuf>, bytes: u64) -> Self {
         Self {
             dir: dir.into(),
@@ -115,7 +114,6 @@ impl Config {
     }
 
     /// Returns the limits of the indexes on disk, if any are kept there.
-    #[must_use]
     pub fn index_store(&self) -> Option<DiskConfig> {
         let dir = self.dir.as_ref().filter(|_| self.index_disk > 0)?;
         Some(DiskConfig { readers: 8, ..DiskConfig::new(dir.join("indexes"), self.index_disk) })

@@ -155,13 +155,11 @@ impl Counters {
 
 impl CacheFigures {
     /// Returns the number of units that were not written to disk, for any reason.
-    #[must_use]
     pub fn disk_dropped(&self) -> u64 {
         self.disk_dropped_full + self.disk_dropped_failed + self.disk_dropped_closed
     }
 
     /// Returns the number of reads with any outcome.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         let bypassed = self.bypassed_unpinned
             + self.bypassed_head

@@ -131,7 +131,6 @@ pub struct SegmentFigures {
 
 impl SegmentCache {
     /// Creates a cache of at most `budget` bytes of memory, including tables.
-    #[must_use]
     pub fn new(budget: u64) -> Self {
         let state = Mutex::new(State {
             segments: HashMap::new(),
@@ -149,7 +148,6 @@ impl SegmentCache {
     }
 
     /// Returns the segment with this digest, in pieces.
-    #[must_use]
     pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
         let body = self.state().segments.get(&digest).cloned();
         let counter = if body.is_some() { &self.hits } else { &self.misses };
@@ -162,7 +160,6 @@ impl SegmentCache {
 
     /// Starts to collect a segment of `len` bytes. Returns `None` if the segment is cached or being
     /// collected already, or if there is no room.
-    #[must_use]
     pub fn collect(self: &Arc<Self>, digest: u128, len: u64) -> Option<Collecting> {
         let mut state = self.state();
         let room = state.collected == 0 || state.collected.saturating_add(len) <= self.budget / 4;
@@ -204,7 +201,6 @@ impl SegmentCache {
     }
 
     /// Returns what the cache did and holds.
-    #[must_use]
     pub fn figures(&self) -> SegmentFigures {
         let state = self.state();
         SegmentFigures {

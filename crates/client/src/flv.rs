@@ -29,7 +29,6 @@ pub struct TagHeader {
 
 impl TagHeader {
     /// Reads a header; `None` if the bytes are too few.
-    #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let &[kind, s0, s1, s2, t0, t1, t2, extension, _, _, _] = bytes.first_chunk::<TAG_HEADER>()?;
         Some(Self {

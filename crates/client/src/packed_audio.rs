@@ -38,7 +38,6 @@ pub fn tag_length(header: &[u8; ID3_HEADER]) -> Result<usize, Failure> {
 }
 
 /// Returns the time in an ID3 tag: 33 bits in ticks of 90 kHz. `None` if it holds no time.
-#[must_use]
 pub fn time_of(tag: &[u8]) -> Option<i64> {
     let at = tag.windows(OWNER.len()).position(|window| window == OWNER)?;
     let ticks = u64::from_be_bytes(*tag.get(at + OWNER.len()..)?.first_chunk()?);
@@ -64,7 +63,6 @@ pub struct AdtsHeader {
 
 impl AdtsHeader {
     /// Reads a header; `None` if there is no sync word, or the bytes are too few.
-    #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut bits = BitReader::new(bytes);
         let sync = bits.bits(12)?;
@@ -86,7 +84,6 @@ impl AdtsHeader {
     }
 
     /// Returns the samples per second, or `None` if the index is reserved.
-    #[must_use]
     pub fn rate(&self) -> Option<u32> {
         AAC_RATES.get(self.rate_index as usize).copied()
     }

@@ -20,7 +20,6 @@ pub enum Protocol {
 
 impl Protocol {
     /// Returns the name that reports use.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hls => "hls",
@@ -78,13 +77,11 @@ pub struct ByteRange {
 impl ByteRange {
     /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is
     /// beyond 64 bits.
-    #[must_use]
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         Some(Self { first: offset, last: offset.checked_add(length.checked_sub(1)?)? })
     }
 
     /// Reads `first-last`, as manifests write it; `None` for anything else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.trim().split_once('-')?;
         let range = Self { first: first.parse().ok()?, last: last.parse().ok()? };
@@ -92,13 +89,11 @@ impl ByteRange {
     }
 
     /// Returns the number of bytes.
-    #[must_use]
     pub const fn len(self) -> u64 {
         (self.last - self.first).saturating_add(1)
     }
 
     /// Returns false: a range has at least one byte.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         false
     }
@@ -141,7 +136,6 @@ pub struct RenditionSet {
 impl RenditionSet {
     /// Returns the index of the highest rendition whose bit rate is at most `rate`, or that of the
     /// lowest rendition if all are above.
-    #[must_use]
     pub fn highest_within(&self, rate: u64) -> usize {
         self.renditions.partition_point(|rendition| rendition.bandwidth <= rate).saturating_sub(1)
     }
@@ -217,7 +211,6 @@ pub enum Index {
 
 impl Index {
     /// Returns the lists of all periods.
-    #[must_use]
     pub fn periods(&self) -> &[Self] {
         match self {
             Self::Joined(periods) => periods,
@@ -285,7 +278,6 @@ pub(crate) enum Addresses {
 
 impl SegmentGroup {
     /// Converts ticks to seconds.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         reason = "ticks of a title, and of epochs in microseconds, are below 2^53"
@@ -302,7 +294,6 @@ impl Segments {
     }
 
     /// Joins the segments of consecutive periods. Each period becomes a timeline.
-    #[must_use]
     pub fn joined(periods: impl IntoIterator<Item = Arc<Self>>) -> Self {
         let mut joined = Self { entries: Vec::new(), groups: Vec::new() };
         for (timeline, period) in (0..).zip(periods) {
@@ -319,19 +310,16 @@ impl Segments {
     }
 
     /// Returns the index of the group that a segment belongs to.
-    #[must_use]
     pub fn group_index(&self, index: usize) -> usize {
         self.groups.partition_point(|group| group.first <= index).saturating_sub(1)
     }
 
     /// Returns the group that a segment belongs to.
-    #[must_use]
     pub fn group(&self, index: usize) -> Option<&SegmentGroup> {
         self.groups.get(self.group_index(index))
     }
 
     /// Returns the resource of a segment.
-    #[must_use]
     pub fn resource(&self, index: usize) -> Option<Resource> {
         let segment = self.entries.get(index)?;
         let url = match &self.group(index)?.addresses {
@@ -344,7 +332,6 @@ impl Segments {
     }
 
     /// Returns the start and the duration of a segment, in seconds of the presentation.
-    #[must_use]
     pub fn time(&self, index: usize) -> Option<(f64, f64)> {
         let (segment, group) = (self.entries.get(index)?, self.group(index)?);
         let duration = group.seconds(i64::try_from(segment.duration).ok()?);
@@ -352,14 +339,12 @@ impl Segments {
     }
 
     /// Returns the end of the last segment, in seconds of the presentation.
-    #[must_use]
     pub fn end(&self) -> f64 {
         self.time(self.entries.len().saturating_sub(1)).map_or(0.0, |(start, duration)| start + duration)
     }
 
     /// Returns the index of the segment at a time in seconds: the first or the last one if the time
     /// is before or behind all segments.
-    #[must_use]
     pub fn at(&self, seconds: f64) -> usize {
         let group = self
             .groups

@@ -77,7 +77,6 @@ pub struct ProgramStream {
 
 impl ProgramStream {
     /// Returns the payload of the first descriptor with a tag (§2.6).
-    #[must_use]
     pub fn descriptor(&self, tag: u8) -> Option<&[u8]> {
         let mut rest = self.descriptors.as_slice();
         while let Some(&[found, length]) = rest.first_chunk::<2>() {
@@ -103,13 +102,11 @@ pub struct ProgramTables {
 
 impl ProgramTables {
     /// Returns true if packets of this PID hold program tables.
-    #[must_use]
     pub fn has(&self, pid: u16) -> bool {
         pid == 0 || Some(pid) == self.map_pid
     }
 
     /// Returns true if both tables of the first program have been read.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.map_pid.is_some() && self.has_map
     }
@@ -194,7 +191,6 @@ pub struct TimeStamps {
 }
 
 /// Reads the time stamps at the start of a PES packet (§2.4.3.6); `None` if it has none.
-#[must_use]
 pub fn time_stamps(packet: &[u8]) -> Option<TimeStamps> {
     let &[0, 0, 1, _, _, _, _, flags, _] = packet.first_chunk::<9>()? else { return None };
     let presentation = (flags & 0x80 != 0).then(|| time_stamp(packet.get(9..)?)).flatten()?;
@@ -210,14 +206,12 @@ fn time_stamp(bytes: &[u8]) -> Option<i64> {
 
 /// Returns the time that equals `stamp` modulo 2^33 and is nearest to `reference`: time stamps wrap
 /// around after 26.5 hours.
-#[must_use]
 pub const fn unwrap_time(stamp: i64, reference: i64) -> i64 {
     let ahead = stamp.wrapping_sub(reference).rem_euclid(1 << 33);
     reference.saturating_add(if ahead >= 1 << 32 { ahead - (1 << 33) } else { ahead })
 }
 
 /// Computes the CRC-32/MPEG-2 of Annex A. Over a section and its CRC it is 0.
-#[must_use]
 pub fn crc(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte) << 24, |crc, _| {

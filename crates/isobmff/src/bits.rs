@@ -11,13 +11,11 @@ pub struct BitReader<'a> {
 
 impl<'a> BitReader<'a> {
     /// Starts at the first bit of `data`.
-    #[must_use]
     pub const fn new(data: &'a [u8]) -> Self {
         Self { data, pos: 0 }
     }
 
     /// Returns the number of bits not yet read.
-    #[must_use]
     pub const fn remaining(&self) -> usize {
         self.data.len() * 8 - self.pos
     }
@@ -161,14 +159,12 @@ impl BitWriter {
     }
 
     /// Returns the bytes written so far. The last one is filled up with zero bits.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.bytes.clone()
     }
 }
 
 /// Removes the emulation prevention bytes from a NAL unit (ISO/IEC 14496-10 §7.3.1).
-#[must_use]
 pub fn without_emulation_prevention(nal_unit: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(nal_unit.len());
     let mut zeros = 0;

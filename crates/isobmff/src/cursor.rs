@@ -27,31 +27,26 @@ pub struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Starts at the beginning of `bytes`, which lie `offset` bytes from the start of the file. The
     /// path is empty and prints as "file".
-    #[must_use]
     pub fn new(bytes: &'a Bytes, offset: u64) -> Self {
         Self { bytes, at: 0, end: bytes.len(), base: offset, path: BoxPath::default() }
     }
 
     /// Returns the number of bytes left before the end of the box.
-    #[must_use]
     pub const fn remaining(&self) -> usize {
         self.end - self.at
     }
 
     /// Returns the offset of the next byte from the start of the file.
-    #[must_use]
     pub const fn offset(&self) -> u64 {
         self.base.saturating_add(self.at as u64)
     }
 
     /// Returns the path of the box that is read.
-    #[must_use]
     pub const fn path(&self) -> BoxPath {
         self.path
     }
 
     /// Returns the bytes that are left, without moving.
-    #[must_use]
     pub fn peek(&self) -> &'a [u8] {
         self.bytes.get(self.at..self.end).unwrap_or_default()
     }
@@ -69,7 +64,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns all bytes that are left as a view, without copying.
-    #[must_use]
     pub fn rest(&mut self) -> Bytes {
         let start = std::mem::replace(&mut self.at, self.end);
         self.bytes.slice(start..self.end)
@@ -194,7 +188,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// Walks the boxes in the bytes that are left.
-    #[must_use]
     pub fn boxes(&self) -> Boxes<'a> {
         Boxes::new(self.clone())
     }
@@ -215,31 +208,26 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns [`Error::Truncated`] for this position.
-    #[must_use]
     pub const fn truncated(&self) -> Error {
         Error::Truncated { path: self.path, offset: self.offset() }
     }
 
     /// Returns [`Error::BadValue`] for this position.
-    #[must_use]
     pub const fn bad(&self, what: &'static str) -> Error {
         Error::BadValue { path: self.path, offset: self.offset(), what }
     }
 
     /// Returns [`Error::TooLarge`] for this position.
-    #[must_use]
     pub const fn too_large(&self, what: &'static str, value: u64, limit: u64) -> Error {
         Error::TooLarge { path: self.path, offset: self.offset(), what, value, limit }
     }
 
     /// Returns [`Error::Unsupported`] for this position.
-    #[must_use]
     pub const fn unsupported(&self, what: &'static str) -> Error {
         Error::Unsupported { path: self.path, offset: self.offset(), what }
     }
 
     /// Returns [`Error::Missing`] for a child box of this one.
-    #[must_use]
     pub const fn missing(&self, kind: &[u8; 4]) -> Error {
         Error::Missing { path: self.path, missing: FourCc(*kind) }
     }

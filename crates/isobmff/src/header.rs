@@ -62,19 +62,16 @@ pub struct BoxRef<'a> {
 
 impl BoxRef<'_> {
     /// Returns the box's type.
-    #[must_use]
     pub const fn kind(&self) -> FourCc {
         self.header.kind
     }
 
     /// Returns the whole box, header included, as a view.
-    #[must_use]
     pub fn raw(&self) -> Bytes {
         self.raw.clone().rest()
     }
 
     /// Returns the extended type, if this is a `uuid` box that is long enough to have one (§4.2.2).
-    #[must_use]
     pub fn usertype(&self) -> Option<[u8; 16]> {
         if self.kind() == b"uuid" { self.payload.peek().first_chunk().copied() } else { None }
     }

@@ -13,7 +13,6 @@ const IS_NON_SYNC: u32 = 0x0001_0000;
 
 /// Returns true for the flags of a sync sample. Only `sample_is_non_sync_sample` counts: the other
 /// fields are hints.
-#[must_use]
 pub const fn is_sync(flags: u32) -> bool {
     flags & IS_NON_SYNC == 0
 }

@@ -14,7 +14,6 @@ impl Timescale {
     pub const MPEG: Self = Self(NonZeroU32::new(90_000).unwrap());
 
     /// Returns `None` for zero, which the standard forbids but files contain.
-    #[must_use]
     pub const fn new(ticks_per_second: u32) -> Option<Self> {
         match NonZeroU32::new(ticks_per_second) {
             Some(n) => Some(Self(n)),
@@ -23,7 +22,6 @@ impl Timescale {
     }
 
     /// Returns the ticks per second.
-    #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()
     }
@@ -52,14 +50,12 @@ pub enum Round {
 
 impl Time {
     /// Returns the time of `ticks` in `scale`.
-    #[must_use]
     pub const fn new(ticks: i64, scale: Timescale) -> Self {
         Self { ticks, scale }
     }
 
     /// Returns the same time in ticks of `scale`, rounded as requested. Values beyond `i64` become
     /// its nearest end.
-    #[must_use]
     pub fn in_scale(self, scale: Timescale, round: Round) -> i64 {
         let from = i128::from(self.scale.get());
         let scaled = i128::from(self.ticks) * i128::from(scale.get());
@@ -72,7 +68,6 @@ impl Time {
     }
 
     /// Returns seconds, for display and logs only.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "only for display")]
     pub fn seconds(self) -> f64 {
         self.ticks as f64 / f64::from(self.scale.get())

@@ -139,13 +139,11 @@ pub enum Fault {
 
 impl Error {
     /// Returns the index error of an object or title.
-    #[must_use]
     pub fn index(key: impl Into<String>, error: IndexError) -> Self {
         Self::Index { key: key.into(), error }
     }
 
     /// Returns the stable word that names the error in responses, metrics and log.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::BadPath => "bad_path",
@@ -172,7 +170,6 @@ impl Error {
 
     /// Returns the status code and the party responsible. An error after the head of a response was
     /// sent aborts the connection instead.
-    #[must_use]
     pub fn status(&self) -> (StatusCode, Fault) {
         use Fault::{Client, Origin, Source, Storage};
         match self {
@@ -211,7 +208,6 @@ impl Error {
     }
 
     /// Returns the value of `Retry-After` in whole seconds, if the client should retry.
-    #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         match self.cause() {
             Self::Storage(StorageError::Throttled { retry_after, .. }) => {
@@ -223,14 +219,12 @@ impl Error {
     }
 
     /// Returns true if an object has changed since it was indexed and must be indexed again.
-    #[must_use]
     pub fn is_changed(&self) -> bool {
         matches!(self.cause(), Self::Storage(StorageError::Changed(_)))
     }
 
     /// Returns true if the object itself is the cause, because it is changed, gone or denied. Other
     /// failures of storage may be over a moment later.
-    #[must_use]
     pub fn is_of_object(&self) -> bool {
         matches!(
             self.cause(),
@@ -252,7 +246,6 @@ impl Error {
     }
 
     /// Returns the body of the error response: one line of JSON.
-    #[must_use]
     pub fn body(&self) -> String {
         #[derive(Serialize)]
         struct Body<'a> {

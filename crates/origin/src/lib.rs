@@ -58,13 +58,11 @@ pub struct Origin {
 
 impl Origin {
     /// Creates an origin without a range cache. It reads nothing until the first request.
-    #[must_use]
     pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
         Self::with_resources(storage, Resources::default(), config)
     }
 
     /// Creates an origin with more resources.
-    #[must_use]
     pub fn with_resources(storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
         Self { app: Arc::new(App::new(storage, resources, config)) }
     }

@@ -18,7 +18,6 @@ where
     G: FnOnce(Read) -> Read + Send,
 {
     /// Alters the responses of `inner`.
-    #[must_use]
     pub fn new(inner: Arc<dyn Storage>, alter: F) -> Self {
         Self { inner, alter }
     }

@@ -38,7 +38,6 @@ const AWKWARD: [&str; 9] = [
 ];
 
 /// Returns `len` bytes that differ at every offset by which a range could be wrong.
-#[must_use]
 pub fn pattern(seed: u8, len: usize) -> Bytes {
     let mix = |i: usize| (i ^ (i >> 8).wrapping_mul(31) ^ (i >> 16).wrapping_mul(17)).to_le_bytes()[0];
     (0..len).map(|i| mix(i).wrapping_add(seed)).collect::<Vec<u8>>().into()

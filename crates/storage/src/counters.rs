@@ -79,7 +79,6 @@ impl Drop for GaugeGuard {
 
 impl Counters {
     /// Returns the current values of all counters.
-    #[must_use]
     pub fn figures(&self) -> StorageFigures {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         StorageFigures {
@@ -137,7 +136,6 @@ impl Registry {
     }
 
     /// Returns the name (without secrets) and the counters of each back end, in opening order.
-    #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<Counters>)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter_map(|(name, counters)| Some((name.clone(), counters.upgrade()?))).collect()

@@ -44,13 +44,11 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
 
 impl Counting {
     /// Counts requests to `inner`, and delays each response by `delay`.
-    #[must_use]
     pub fn new(inner: Arc<dyn Storage>, delay: Duration) -> Self {
         Self { inner, delay, log: Arc::default() }
     }
 
     /// Returns the requests since the last call, in the order they were made.
-    #[must_use]
     pub fn take(&self) -> Vec<Request> {
         let mut log = lock(&self.log);
         let epoch = log.epoch + 1;
@@ -58,7 +56,6 @@ impl Counting {
     }
 
     /// Returns the number of sequential round trips since the last [`Counting::take`].
-    #[must_use]
     pub fn depth(&self) -> u32 {
         lock(&self.log).requests.iter().map(|request| request.depth).max().unwrap_or(0)
     }

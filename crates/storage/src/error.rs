@@ -66,7 +66,6 @@ pub enum StorageError {
 
 impl StorageError {
     /// Returns a stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "source_not_found",
@@ -83,7 +82,6 @@ impl StorageError {
     }
 
     /// Returns true if storage failed. A missing, forbidden or changed object is not a failure.
-    #[must_use]
     pub fn is_fault(&self) -> bool {
         matches!(
             self,

@@ -22,7 +22,6 @@ impl Default for Gate {
 
 impl Gate {
     /// Creates a closed gate.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -74,7 +73,6 @@ pub enum Fault {
 
 impl Fault {
     /// Returns a fault that resets the connection after this many bytes.
-    #[must_use]
     pub fn reset_after(key: &Key, bytes: u64) -> Self {
         let detail = "connection reset (injected)".to_owned();
         Self::BreakAfter(bytes, StorageError::Unavailable { key: key.to_string(), detail })
@@ -106,7 +104,6 @@ impl Faulty {
     }
 
     /// Applies one fault to each request in turn, then none.
-    #[must_use]
     pub fn scripted(inner: Arc<dyn Storage>, script: impl IntoIterator<Item = Fault>) -> Self {
         let mut script: VecDeque<Fault> = script.into_iter().collect();
         Self::new(inner, move |_, _, _| script.pop_front().unwrap_or(Fault::None))
@@ -114,7 +111,6 @@ impl Faulty {
 
     /// Makes about one request in `one_in` fail, in a way and at a byte drawn from `seed`. Tests
     /// should print the seed when they fail.
-    #[must_use]
     pub fn seeded(inner: Arc<dyn Storage>, seed: u64, one_in: u64) -> Self {
         Self::new(inner, move |n, key, _| {
             let draw = splitmix64(seed ^ splitmix64(n));

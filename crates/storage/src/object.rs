@@ -12,7 +12,6 @@ pub struct Key(Box<str>);
 
 impl Key {
     /// Parses a key. Returns `None` if the text is not a valid key.
-    #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let ok = text.is_empty()
             || text.split('/').all(|s| !matches!(s, "" | "." | "..") && !s.contains(['\0', '\\']));
@@ -20,19 +19,16 @@ impl Key {
     }
 
     /// Returns the key of the root.
-    #[must_use]
     pub fn root() -> Self {
         Self("".into())
     }
 
     /// Returns the key as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the key one level down, or `None` if `name` is not a single segment.
-    #[must_use]
     pub fn join(&self, name: &str) -> Option<Self> {
         if name.contains('/') || name.is_empty() {
             return None;
@@ -41,7 +37,6 @@ impl Key {
     }
 
     /// Returns the folder of the key, and the name in that folder. The root has an empty name.
-    #[must_use]
     pub fn split(&self) -> (Self, &str) {
         let (folder, name) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
         (Self(folder.into()), name)
@@ -68,7 +63,6 @@ pub struct Version {
 
 impl Version {
     /// Returns true if equal versions always mean equal bytes. A size alone is not enough.
-    #[must_use]
     pub fn is_reliable(&self) -> bool {
         self.etag.is_some() || self.modified.is_some()
     }

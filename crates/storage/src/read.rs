@@ -27,19 +27,16 @@ pub struct ReadRequest<'a> {
 
 impl<'a> ReadRequest<'a> {
     /// Requests bytes of any version, without reach and observer.
-    #[must_use]
     pub fn new(key: &'a Key, want: Want) -> Self {
         Self { key, want, version: None, reach: None, observer: None }
     }
 
     /// Requests the first bytes of an object, see [`Want::Head`].
-    #[must_use]
     pub fn head(key: &'a Key, bytes: u64) -> Self {
         Self::new(key, Want::Head(bytes))
     }
 
     /// Requests exactly these bytes, see [`Want::Range`].
-    #[must_use]
     pub fn range(key: &'a Key, range: Range<u64>) -> Self {
         Self::new(key, Want::Range(range))
     }
@@ -82,7 +79,6 @@ pub enum Want {
 
 impl Want {
     /// Returns the wanted range of an object of `size` bytes, or `None` if it is not inside it.
-    #[must_use]
     pub fn within(&self, size: u64) -> Option<Range<u64>> {
         match self {
             Self::Head(bytes) => Some(0..size.min(*bytes)),
@@ -142,7 +138,6 @@ impl Outcome {
     pub const NAMES: [&'static str; 5] = ["hit_memory", "hit_disk", "joined", "filled", "bypassed"];
 
     /// Returns the 0-based position in [`Self::NAMES`]. It grows with the cost of the read.
-    #[must_use]
     pub const fn rank(self) -> usize {
         match self {
             Self::Hit(Tier::Memory) => 0,
@@ -154,7 +149,6 @@ impl Outcome {
     }
 
     /// Returns the stable word, without the reason of a bypass.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         Self::NAMES[self.rank()]
     }

@@ -114,7 +114,6 @@ type Defaults = BTreeMap<u32, [u32; 3]>;
 ///
 /// # Panics
 /// If the file has another structure.
-#[must_use]
 pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     let start = file.windows(4).position(|w| w == b"moof").expect("fragments") - 4;
     let mut out = file[..start].to_vec();

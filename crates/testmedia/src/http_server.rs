@@ -17,7 +17,6 @@ pub struct Request {
 
 impl Request {
     /// Returns the value of a header, whose name is compared without case.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -45,7 +44,6 @@ pub struct Reply {
 
 impl Reply {
     /// Makes a reply whose head gets no `Content-Length`.
-    #[must_use]
     pub fn raw(status: u16, headers: &[(&str, &str)], body: &[u8], then: Then) -> Self {
         let mut bytes = format!("HTTP/1.1 {status} Some Reason\r\n").into_bytes();
         for (name, value) in headers {
@@ -57,7 +55,6 @@ impl Reply {
     }
 
     /// Makes a well-formed reply.
-    #[must_use]
     pub fn new(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Self {
         let length = body.len().to_string();
         Self::raw(status, &[headers, &[("Content-Length", &length)]].concat(), body, Then::NextRequest)
@@ -67,14 +64,12 @@ impl Reply {
     ///
     /// # Panics
     /// Panics if `body` is shorter than `cut`.
-    #[must_use]
     pub fn cut(status: u16, headers: &[(&str, &str)], body: &[u8], cut: usize, then: Then) -> Self {
         let length = body.len().to_string();
         Self::raw(status, &[headers, &[("Content-Length", &length)]].concat(), &body[..cut], then)
     }
 
     /// Makes a reply without any bytes.
-    #[must_use]
     pub fn nothing(then: Then) -> Self {
         Self { bytes: Vec::new(), then }
     }
@@ -119,7 +114,6 @@ impl Server {
     }
 
     /// Returns the number of connections accepted so far.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.borrow().0
     }
@@ -134,7 +128,6 @@ impl Server {
     ///
     /// # Panics
     /// Panics if a handler panicked.
-    #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.log.lock().expect("no handler panicked").clone()
     }

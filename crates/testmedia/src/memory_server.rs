@@ -53,7 +53,6 @@ impl Reply {
     }
 
     /// Returns a response with a status and a short text.
-    #[must_use]
     pub fn status(status: u16) -> Self {
         Self { status, ..Self::ok("what went wrong") }
     }
@@ -119,13 +118,11 @@ impl MemoryServer {
     }
 
     /// Returns all requests so far, in their order.
-    #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.log().requests.clone()
     }
 
     /// Returns the number of requests for each path.
-    #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         for request in self.requests() {
@@ -135,13 +132,11 @@ impl MemoryServer {
     }
 
     /// Returns the number of connections made so far.
-    #[must_use]
     pub fn connections(&self) -> u64 {
         self.log().connections
     }
 
     /// Returns the bytes of all bodies sent so far.
-    #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.log().body_bytes
     }
@@ -150,7 +145,6 @@ impl MemoryServer {
     ///
     /// # Panics
     /// Never: [`ADDRESS`] is a URL.
-    #[must_use]
     pub fn client(&self) -> Client {
         let mut options = ClientOptions::default();
         options.hosts.allow_server(&Url::parse(ADDRESS).expect("a URL"));
@@ -230,7 +224,6 @@ pub fn smooth_files(
 }
 
 /// Returns a server of several folders, each below a path prefix, and of documents, each at a path.
-#[must_use]
 pub fn folders_and_documents(
     folders: Vec<(&'static str, PathBuf)>,
     documents: Vec<(&'static str, String)>,

@@ -128,7 +128,6 @@ impl Link {
     }
 
     /// Returns the traffic so far.
-    #[must_use]
     pub fn traffic(&self) -> Traffic {
         Traffic {
             connections: self.shared.connections.load(Relaxed),

@@ -52,7 +52,6 @@ impl Probe {
     ///
     /// # Panics
     /// If there is none.
-    #[must_use]
     pub fn first(&self, kind: &str) -> &Stream {
         self.streams.iter().find(|s| s.kind == kind).unwrap_or_else(|| panic!("no {kind} stream"))
     }
@@ -90,7 +89,6 @@ struct RawStream {
 ///
 /// # Panics
 /// If ffprobe is not installed, fails, or prints unexpected output.
-#[must_use]
 pub fn probe(input: &Path, options: &[&str]) -> Probe {
     let out = Command::new("ffprobe")
         .args(["-hide_banner", "-v", "warning", "-of", "json", "-show_streams", "-show_packets"])
@@ -137,7 +135,6 @@ pub fn probe(input: &Path, options: &[&str]) -> Probe {
 ///
 /// # Panics
 /// If ffmpeg fails, or returns other packets than ffprobe.
-#[must_use]
 pub fn data(input: &Path, stream: usize, packets: &[Packet]) -> Vec<Vec<u8>> {
     let out = Command::new("ffmpeg")
         .args(["-hide_banner", "-v", "error", "-nostdin", "-copyts", "-i"])

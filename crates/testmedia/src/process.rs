@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 ///
 /// # Panics
 /// If the tool is absent and required.
-#[must_use]
 pub fn tool(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let go = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
@@ -48,7 +47,6 @@ impl Drop for Process {
 
 impl Process {
     /// Returns its process ID.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -58,7 +56,6 @@ impl Process {
     ///
     /// # Panics
     /// If the server does not start on any of ten ports.
-    #[must_use]
     pub fn start(mut command: impl FnMut(u16) -> Command) -> Self {
         for _ in 0..10 {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

@@ -9,7 +9,6 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Returns the folder of made files. It lies below the target folder, so `cargo clean` removes it.
-#[must_use]
 pub fn folder() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
@@ -24,7 +23,6 @@ pub fn folder() -> PathBuf {
 ///
 /// # Panics
 /// If ffmpeg is not installed or fails.
-#[must_use]
 pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let folder = folder();
@@ -63,26 +61,22 @@ pub const AAC: &str = "-c:a aac -b:a 96k -ac 2";
 
 /// Makes AVC with B-frames and AAC, interleaved, 12 s, with extra muxer options such as `-movflags
 /// +faststart`.
-#[must_use]
 pub fn avc_aac(name: &str, muxer: &str) -> PathBuf {
     make(name, "mp4", &format!("{} {AVC} {AAC} {muxer}", inputs(12, "320x180", "25")))
 }
 
 /// Makes AVC alone, 12 s, in the given size; GOPs as in [`avc_aac`].
-#[must_use]
 pub fn avc(name: &str, size: &str, muxer: &str) -> PathBuf {
     make(name, "mp4", &format!("-f lavfi -i testsrc2=size={size}:rate=25:duration=12 {AVC} {muxer}"))
 }
 
 /// Makes AAC alone, 12 s, in the given language.
-#[must_use]
 pub fn aac(name: &str, language: &str, muxer: &str) -> PathBuf {
     let source = "-f lavfi -i sine=frequency=330:sample_rate=48000:duration=12";
     make(name, "mp4", &format!("{source} {AAC} -metadata:s:a:0 language={language} {muxer}"))
 }
 
 /// Makes 6 s of video and audio with any encoder options.
-#[must_use]
 pub fn coded(name: &str, codecs: &str) -> PathBuf {
     make(name, "mp4", &format!("{} {codecs} -strict -2", inputs(6, "192x108", "25")))
 }

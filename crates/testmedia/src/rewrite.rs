@@ -106,7 +106,6 @@ fn rewrite_moov(bytes: &[u8], variant: Variant, shift: i64) -> Vec<u8> {
 ///
 /// # Panics
 /// If the file has another structure.
-#[must_use]
 pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
     let top = boxes(file);
     let find = |code: &Code| top.iter().find(|(k, _)| k == code).expect("ftyp, moov and mdat").1;
@@ -135,7 +134,6 @@ pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
 
 /// Removes top-level boxes of the given types from a fragmented file whose offsets are relative
 /// (`default-base-is-moof`).
-#[must_use]
 pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
     let mut out = Vec::new();
     for (kind, payload) in boxes(file).into_iter().filter(|(kind, _)| !codes.contains(&kind)) {

@@ -20,7 +20,6 @@ const LADDER: &str = "-map 0:v -map 0:v -map 1:a -b:v:0 300k -b:v:1 100k -s:v:1 
 ///
 /// # Panics
 /// If ffmpeg is not installed or fails.
-#[must_use]
 pub fn packaged(name: &str, args: &str) -> PathBuf {
     run(name, &format!("{INPUT} {AVC} {AAC} {args}"))
 }
@@ -29,7 +28,6 @@ pub fn packaged(name: &str, args: &str) -> PathBuf {
 ///
 /// # Panics
 /// If ffmpeg is not installed or fails.
-#[must_use]
 pub fn repackaged(name: &str, source: &Path, args: &str) -> PathBuf {
     run(name, &format!("-i {} -c copy {args}", source.display()))
 }
@@ -58,33 +56,28 @@ fn run(name: &str, args: &str) -> PathBuf {
 }
 
 /// Returns a DASH title with two video renditions and one of audio; `how` selects the addressing.
-#[must_use]
 pub fn dash(name: &str, how: &str) -> PathBuf {
     let sets = "-adaptation_sets id=0,streams=v~id=1,streams=a";
     packaged(name, &format!("{LADDER} -f dash -seg_duration 2 {sets} {how} {{}}/index.mpd"))
 }
 
 /// Returns an HLS title with audio and video in the same segments.
-#[must_use]
 pub fn hls(name: &str, how: &str) -> PathBuf {
     packaged(name, &format!("-f hls -hls_time 2 -hls_playlist_type vod {how} {{}}/index.m3u8"))
 }
 
 /// Returns an HLS title with the audio in a rendition group of its own.
-#[must_use]
 pub fn hls_group(name: &str, how: &str) -> PathBuf {
     let map = "-master_pl_name index.m3u8 -var_stream_map v:0,agroup:a~v:1,agroup:a~a:0,agroup:a,default:yes";
     packaged(name, &format!("{LADDER} -f hls -hls_time 2 -hls_playlist_type vod {how} {map} {{}}/%v.m3u8"))
 }
 
 /// Returns a Smooth Streaming title. Its manifest omits the start of the first chunk.
-#[must_use]
 pub fn smooth() -> PathBuf {
     packaged("smooth", &format!("{LADDER} -f smoothstreaming -min_frag_duration 2000000 {{}}"))
 }
 
 /// Returns an HDS title.
-#[must_use]
 pub fn hds() -> PathBuf {
     packaged("hds", "-b:v 300k -f hds -min_frag_duration 2000000 {}")
 }
@@ -104,7 +97,6 @@ pub struct PackedAudio {
 ///
 /// # Panics
 /// If ffmpeg is not installed or fails.
-#[must_use]
 pub fn packed_audio() -> PackedAudio {
     let source = coded("capture-aac", &format!("{AVC} -c:a aac -b:a 64k -ac 2"));
     let folder = repackaged("copied-packed", &source, "-vn -f adts {}/all.aac");
@@ -135,7 +127,6 @@ pub fn packed_audio() -> PackedAudio {
 ///
 /// # Panics
 /// If there is no such manifest in the folder.
-#[must_use]
 pub fn dash_period(folder: &Path, prefix: &str, attributes: &str) -> String {
     let mpd = fs::read_to_string(folder.join("index.mpd")).expect("a manifest");
     let (_, period) = mpd.split_once("<Period").expect("a period");
@@ -145,7 +136,6 @@ pub fn dash_period(folder: &Path, prefix: &str, attributes: &str) -> String {
 }
 
 /// Returns a DASH manifest of several periods, 24 s in all.
-#[must_use]
 pub fn dash_of_periods(periods: &[String]) -> String {
     let attributes =
         r#"xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" mediaPresentationDuration="PT24S""#;
@@ -157,7 +147,6 @@ pub fn dash_of_periods(periods: &[String]) -> String {
 ///
 /// # Panics
 /// If there is no such playlist in the folder.
-#[must_use]
 pub fn hls_segment_lines(folder: &Path, prefix: &str) -> String {
     let text = fs::read_to_string(folder.join("index.m3u8")).expect("a playlist");
     let kept = text.lines().filter(|line| {
@@ -172,7 +161,6 @@ pub fn hls_segment_lines(folder: &Path, prefix: &str) -> String {
 }
 
 /// Returns a media playlist of several groups of segment lines, with `between` between two of them.
-#[must_use]
 pub fn hls_of_segment_lines(groups: &[String], between: &str) -> String {
     format!("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:2\n{}#EXT-X-ENDLIST\n", groups.join(between))
 }

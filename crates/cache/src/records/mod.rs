@@ -210,13 +210,11 @@ impl Records {
     }
 
     /// Returns the maximum number of bytes on disk.
-    #[must_use]
     pub fn limit(&self) -> u64 {
         self.0.shared.config.bytes
     }
 
     /// Returns what happened since the start and what there is now.
-    #[must_use]
     pub fn figures(&self) -> RecordFigures {
         let shared = &self.0.shared;
         let (bytes, values) = {

@@ -62,7 +62,6 @@ enum Format {
 impl Check {
     /// Starts the check of a segment. `timescale` is the manifest's; it applies to fragments
     /// without an init segment.
-    #[must_use]
     pub fn segment(container: Container, init: Option<&Arc<Init>>, timescale: u64) -> Self {
         let format = match container {
             Container::Cmaf | Container::Smooth => {

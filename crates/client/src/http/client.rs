@@ -98,7 +98,6 @@ pub struct FailedFetch {
 
 impl Client {
     /// Makes a client whose connections `connect` makes.
-    #[must_use]
     pub fn new(connect: Arc<dyn Connect>, options: ClientOptions) -> Self {
         Self { connect, options: Arc::new(options) }
     }

@@ -38,7 +38,6 @@ pub struct Server {
 
 impl Server {
     /// Returns the server of a URL, or `None` if it names none.
-    #[must_use]
     pub fn of(url: &Url) -> Option<Self> {
         let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
         Some(Self { host, port: url.port_or_known_default()?, tls: url.scheme() == "https" })

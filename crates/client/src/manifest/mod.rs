@@ -50,7 +50,6 @@ pub enum ManifestError {
 
 impl ManifestError {
     /// Returns the stable name for reports.
-    #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "manifest_invalid",

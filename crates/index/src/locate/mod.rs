@@ -94,7 +94,6 @@ impl Locator {
 
     /// Returns a locator that reads every `moof` of a fragmented file, whatever its own index says,
     /// so that all samples are known. An index MP4 is written from its [`Self::full_tables`].
-    #[must_use]
     pub fn for_full_tables(limits: Limits) -> Self {
         Self { full: true, ..Self::new(limits) }
     }

@@ -27,7 +27,6 @@ impl MediaIndex {
     /// Splits an index by the location of the media, in the order of [`Self::locations`], each with
     /// its tracks. Tracks with a location cannot be served before [`Self::of_media`]. Tracks left
     /// out stay with the first.
-    #[must_use]
     pub fn by_location(mut self) -> Vec<(Option<Arc<str>>, Self)> {
         let locations = self.locations();
         let (mut tracks, mut left_out) =

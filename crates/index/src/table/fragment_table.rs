@@ -185,7 +185,6 @@ pub(crate) struct FragmentTableBuilder {
 impl FragmentTableBuilder {
     /// Appends a fragment and returns true. Appends nothing and returns false if it has 4 GiB or
     /// more, or does not start after the one before.
-    #[must_use]
     pub(crate) fn push(&mut self, offset: u64, size: u64, start: i64, lead: i64, sync: bool) -> bool {
         let Ok(size) = u32::try_from(size) else { return false };
         match self.last_start {

@@ -43,7 +43,6 @@ impl Title {
     /// Returns the title from `begin` (or its start) to `end` (or its end), in presentation time;
     /// `begin` must be before `end`. Tracks without samples there have no segments. Returns `None`
     /// if the title ends by `begin`, or begins at `end` or later. O(segments).
-    #[must_use]
     pub fn clipped(&self, begin: Option<Time>, end: Option<Time>) -> Option<Self> {
         let start = *self.grid.starts.first()?;
         if begin.is_some_and(|begin| begin >= self.grid.end) || end.is_some_and(|end| end <= start) {

@@ -264,7 +264,6 @@ impl Title {
 
     /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]), cut as
     /// before.
-    #[must_use]
     pub fn with_tracks(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
         let mut tracks = Vec::new();
         let mut unlisted = self.unlisted.clone();

@@ -20,7 +20,6 @@ impl Language {
 
     /// Returns a tag of letters, digits and `-`, or `None` for other characters and for more than
     /// [`Self::MAX_LEN`] bytes.
-    #[must_use]
     pub fn new(tag: &str) -> Option<Self> {
         let is_valid = !tag.is_empty()
             && tag.len() <= Self::MAX_LEN
@@ -29,26 +28,22 @@ impl Language {
     }
 
     /// Returns `und`, the tag of an unknown language.
-    #[must_use]
     pub fn unknown() -> Self {
         Self("und".into())
     }
 
     /// Returns the tag, e.g. `eng` or `pt-BR`.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns true if the language is known, that is, not `und`.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         &*self.0 != "und"
     }
 
     /// Unpacks the code of `mdhd`: three letters of 5 bits each. Values that are not letters give
     /// `und`, among them QuickTime's Macintosh language codes (below 0x400).
-    #[must_use]
     pub fn from_packed(packed: u16) -> Self {
         let letter = |shift: u16| match packed >> shift & 31 {
             n @ 1..=26 => char::from_u32(u32::from(n) + 0x60),
@@ -60,7 +55,6 @@ impl Language {
 
     /// Returns the packed code if the tag has three lower-case letters. For other tags `mdhd` says
     /// `und` and `elng` holds the tag.
-    #[must_use]
     pub fn packed(&self) -> Option<u16> {
         let letters: [u8; 3] = self.0.as_bytes().try_into().ok()?;
         letters.iter().try_fold(0, |packed, letter| {

@@ -167,7 +167,6 @@ fn number(payload: &mut Cursor<'_>, len: usize) -> Result<u32, Error> {
 
 /// Returns the size of the whole `mfra` in bytes, from the `mfro` in the last 16 bytes of a file.
 /// `None` if `tail` does not end with one.
-#[must_use]
 pub fn mfro_size(tail: &[u8]) -> Option<u32> {
     let &[0, 0, 0, 16, b'm', b'f', b'r', b'o', _, _, _, _, size @ ..] = tail.last_chunk::<16>()? else {
         return None;

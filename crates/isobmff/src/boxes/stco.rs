@@ -21,7 +21,6 @@ impl ChunkOffsets {
     }
 
     /// Returns the number of chunks.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len() / self.entry_len()
     }

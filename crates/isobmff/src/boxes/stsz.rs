@@ -68,7 +68,6 @@ impl SampleSizes {
     }
 
     /// Returns the number of samples.
-    #[must_use]
     pub fn count(&self) -> u32 {
         match *self {
             Self::Constant { count, .. } | Self::Table { count, .. } => count,
@@ -76,7 +75,6 @@ impl SampleSizes {
     }
 
     /// Returns the size of the sample with this 0-based index; `None` beyond the last sample.
-    #[must_use]
     pub fn get(&self, index: u32) -> Option<u32> {
         if index >= self.count() {
             return None;

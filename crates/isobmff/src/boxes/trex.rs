@@ -24,7 +24,6 @@ pub struct Trex {
 
 impl Trex {
     /// Returns defaults that state only the first sample entry; fragments state everything else.
-    #[must_use]
     pub const fn plain(track_id: u32) -> Self {
         Self { track_id, sample_description_index: 1, duration: 0, size: 0, flags: 0 }
     }

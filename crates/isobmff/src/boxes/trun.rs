@@ -67,7 +67,6 @@ impl TrackRun {
     }
 
     /// Returns true if samples have no fields of their own, so that no bytes confirm the count.
-    #[must_use]
     pub const fn is_bare(&self) -> bool {
         self.flags & PER_SAMPLE == 0
     }

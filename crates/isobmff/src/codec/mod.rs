@@ -63,7 +63,6 @@ pub fn describe(entry: &stsd::SampleEntry, handler: FourCc) -> Result<Codec, Err
 
 /// Returns the payload, as stored, of a box inside a video or audio sample entry: a codec's
 /// configuration record such as `avcC` or `dec3`. `None` if there is no such box.
-#[must_use]
 pub fn configuration_record(entry: &stsd::SampleEntry, kind: &[u8; 4]) -> Option<Bytes> {
     let entry = EntryBody::new(entry).ok()?;
     let boxes = if video::is_video(entry.format) { entry.video().ok()?.1 } else { entry.audio().ok()?.1 };

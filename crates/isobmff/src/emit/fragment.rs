@@ -46,13 +46,11 @@ pub struct FragmentSize {
 
 impl FragmentSize {
     /// Returns the size of the bytes before the media, which [`fragment`] writes.
-    #[must_use]
     pub const fn head(&self) -> u64 {
         self.moof + self.mdat_header
     }
 
     /// Returns the size of the whole fragment, media included.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.head() + self.media
     }
@@ -195,7 +193,6 @@ pub fn mdat_header(media: u64, out: &mut Vec<u8>) {
 /// Returns the `styp` of a segment (ISO/IEC 14496-12 §8.16.2) with the given brands, the first of
 /// which is the major one: `msdh` for a DASH media segment, `cmfs`, `cmff` and `cmfl` for a CMAF
 /// segment, fragment and chunk.
-#[must_use]
 pub fn segment_type(brands: &[FourCc]) -> FileType {
     let major = brands.first().copied().unwrap_or(FourCc(*b"msdh"));
     FileType { major, minor_version: 0, compatible: brands.to_vec(), is_segment: true }

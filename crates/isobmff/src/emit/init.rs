@@ -66,20 +66,17 @@ pub struct InitTrack {
 
 impl InitSegment {
     /// Creates a CMAF header: one track, whose timescale is also that of the movie.
-    #[must_use]
     pub fn cmaf(track: InitTrack, duration: Option<u64>) -> Self {
         let brands = cmaf_brands(track.handler);
         Self { brands, timescale: track.timescale, duration, tracks: vec![track] }
     }
 
     /// Returns the size of the whole segment in bytes.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.with_moov(|moov| moov.size()) + self.brands.size()
     }
 
     /// Writes the whole segment.
-    #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(usize::try_from(self.size()).unwrap_or(0));
         self.brands.write(&mut out);
@@ -109,7 +106,6 @@ impl InitSegment {
 /// Returns the brands of a CMAF header (ISO/IEC 23000-19 §7.2): `cmfc`, and `cmf2` if its stricter
 /// rules (§7.7.2) hold for any samples. They do not hold for video, which keeps the source's edit
 /// list here and writes composition offsets in whichever `trun` version they need.
-#[must_use]
 pub fn cmaf_brands(handler: FourCc) -> FileType {
     let mut compatible = vec![FourCc(*b"iso6"), FourCc(*b"cmfc")];
     if handler != b"vide" {

@@ -40,7 +40,6 @@ struct State {
 
 impl HostStats {
     /// Watches the machine at an address `host:port`. Returns `None` if the text is not one.
-    #[must_use]
     pub fn at(address: &str) -> Option<Self> {
         let url = Url::parse(&format!("http://{address}{PATH}")).ok()?;
         let plain = url.path() == PATH && url.username().is_empty() && url.query().is_none();
@@ -51,7 +50,6 @@ impl HostStats {
     }
 
     /// Returns the URL of its usage.
-    #[must_use]
     pub const fn url(&self) -> &Url {
         &self.url
     }

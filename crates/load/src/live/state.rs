@@ -83,7 +83,6 @@ struct NamedHost {
 
 impl Live {
     /// Shows a run whose measurements go to `recorder`, and other machines beside this one.
-    #[must_use]
     pub fn new(recorder: Arc<Recorder>, others: Vec<Arc<HostStats>>) -> Self {
         let state = State {
             samples: VecDeque::new(),

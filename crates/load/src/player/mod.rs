@@ -57,7 +57,6 @@ pub struct Session {
 
 impl Session {
     /// Makes a session whose measurements go to `recorder`.
-    #[must_use]
     pub fn new(client: Client, recorder: Arc<Recorder>, behaviour: Behaviour) -> Self {
         Self { client, recorder, behaviour, parse_cache: ParseCache::default() }
     }

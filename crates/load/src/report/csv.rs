@@ -4,7 +4,6 @@ use crate::results::{Histogram, Run};
 use std::fmt::Write as _;
 
 /// Returns a table of requests by run and class: counts, bytes, and latencies in microseconds.
-#[must_use]
 pub fn requests(runs: &[(String, Run)]) -> String {
     let mut out =
         String::from("run,class,requests,failed,bytes,mean_us,p50_us,p90_us,p99_us,p999_us,max_us\r\n");
@@ -31,7 +30,6 @@ pub fn requests(runs: &[(String, Run)]) -> String {
 }
 
 /// Returns a table of failed requests by run, class and reason.
-#[must_use]
 pub fn errors(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,class,reason,requests\r\n");
     for (name, run) in runs {
@@ -45,7 +43,6 @@ pub fn errors(runs: &[(String, Run)]) -> String {
 }
 
 /// Returns a table of the seconds since the start of each run.
-#[must_use]
 pub fn seconds(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,second,requests,failed,bytes,mean_us,came,left,players,stalls\r\n");
     for (name, run) in runs {
@@ -70,7 +67,6 @@ pub fn seconds(runs: &[(String, Run)]) -> String {
 }
 
 /// Returns a table of all histograms: each value with its count.
-#[must_use]
 pub fn histograms(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,of,value,count\r\n");
     for (name, run) in runs {

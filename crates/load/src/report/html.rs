@@ -46,7 +46,6 @@ struct Distribution {
 }
 
 /// Returns a page that compares runs, each with its name.
-#[must_use]
 pub fn page(runs: &[(String, Run)]) -> String {
     with_data(&Report { runs: runs.iter().map(|(name, run)| report_run(name, run)).collect() })
 }

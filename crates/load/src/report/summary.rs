@@ -16,7 +16,6 @@ const MIN_SATURATED: u64 = 2000;
 const MIN_SATURATED_SHARE: u64 = 20;
 
 /// Returns the results of a run as tables and sentences.
-#[must_use]
 pub fn summary(run: &Run) -> String {
     let part = &run.whole;
     let results = &part.results;
@@ -91,7 +90,6 @@ pub(crate) fn generator(part: &Part) -> String {
 }
 
 /// Returns sentences that say when the generator was the limit, and not the server.
-#[must_use]
 pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
     let used = cpu_share(part);

@@ -63,26 +63,22 @@ impl Histogram {
     }
 
     /// Returns the number of values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.len())
     }
 
     /// Returns the value that a share of all values, from 0 to 1, does not exceed; 0 if it is
     /// empty.
-    #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.value_at_quantile(share))
     }
 
     /// Returns the maximum; 0 if it is empty.
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.max())
     }
 
     /// Returns the mean; 0 if it is empty.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.mean())
     }

@@ -45,7 +45,6 @@ pub struct Requests {
 
 impl Requests {
     /// Returns the number of failed requests.
-    #[must_use]
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -138,7 +137,6 @@ impl Results {
     }
 
     /// Returns the sum of all classes.
-    #[must_use]
     pub fn total(&self) -> Requests {
         let mut total = Requests::default();
         self.requests.values().for_each(|requests| total.merge(requests));

@@ -63,7 +63,6 @@ pub struct Generator {
 
 impl Part {
     /// Makes a part without results.
-    #[must_use]
     pub fn new(shard: String, started: u64, plan: BTreeMap<String, String>) -> Self {
         Self {
             kind: KIND.to_owned(),
@@ -80,13 +79,11 @@ impl Part {
     }
 
     /// Returns the name of its file.
-    #[must_use]
     pub fn file_name(&self) -> String {
         format!("part-{}.json", self.shard.replace('/', "-of-"))
     }
 
     /// Returns true if a file name is that of a part.
-    #[must_use]
     pub fn is_name(name: &str) -> bool {
         name.starts_with("part-") && name.ends_with(".json")
     }
@@ -186,14 +183,12 @@ impl Run {
     }
 
     /// Makes a run of one part, even if it has others.
-    #[must_use]
     pub fn single(part: Part) -> Self {
         let notes = partial(&part).into_iter().collect();
         Self { whole: part, notes }
     }
 
     /// Adds up parts; `None` if there are none.
-    #[must_use]
     pub fn merge(parts: &[Part]) -> Option<Self> {
         let (first, others) = parts.split_first()?;
         let mut whole = first.clone();

@@ -56,7 +56,6 @@ pub struct Counts {
 
 impl Counts {
     /// Returns the number of players that have started and not left.
-    #[must_use]
     pub const fn playing(&self) -> u64 {
         self.came.saturating_sub(self.left)
     }
@@ -98,14 +97,12 @@ pub enum PlayerEnd {
 
 impl Recorder {
     /// Makes a recorder for a run that starts at `start`.
-    #[must_use]
     pub fn new(start: Instant) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from) * 2;
         Self { start, stripes: (0..count).map(|_| Mutex::default()).collect(), examples: Mutex::default() }
     }
 
     /// Returns the start of the run.
-    #[must_use]
     pub const fn start(&self) -> Instant {
         self.start
     }
@@ -214,7 +211,6 @@ impl Recorder {
     }
 
     /// Returns all results until now.
-    #[must_use]
     pub fn results(&self) -> Results {
         let mut all = Results::default();
         self.stripes.iter().for_each(|stripe| all.merge(&lock(stripe).results));
@@ -222,7 +218,6 @@ impl Recorder {
     }
 
     /// Returns the sums until now.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
         for stripe in &self.stripes {
@@ -239,7 +234,6 @@ impl Recorder {
 
     /// Returns the latencies of all requests since the last call, in microseconds. The first call
     /// returns none, and starts the collection.
-    #[must_use]
     pub fn take_recent(&self) -> Histogram {
         let mut all = Histogram::default();
         for stripe in &self.stripes {
@@ -250,7 +244,6 @@ impl Recorder {
     }
 
     /// Returns descriptions of some failures, by reason.
-    #[must_use]
     pub fn examples(&self) -> BTreeMap<String, Vec<String>> {
         let examples = lock(&self.examples);
         examples.iter().map(|(reason, details)| (reason.to_string(), details.clone())).collect()

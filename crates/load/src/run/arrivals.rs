@@ -53,7 +53,6 @@ impl Default for Shard {
 
 impl Shard {
     /// Returns true if a player belongs to this part.
-    #[must_use]
     pub const fn has(self, number: u64) -> bool {
         number % self.count == self.index
     }

@@ -45,7 +45,6 @@ pub struct HostUse {
 
 impl Host {
     /// Reads the counters of this machine; zeros without procfs.
-    #[must_use]
     pub fn now() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self::parse(
@@ -88,7 +87,6 @@ impl Host {
 
     /// Returns the usage since an earlier reading of the same machine; `None` if the machine has
     /// restarted, or no time has passed.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn since(&self, before: &Self) -> Option<HostUse> {
         let less = |now: u64, before: u64| now.checked_sub(before);

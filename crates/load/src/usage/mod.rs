@@ -68,7 +68,6 @@ impl Meter {
     }
 
     /// Returns the usage until the last sample; zeros without procfs.
-    #[must_use]
     pub fn generator(&self) -> Generator {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         Generator {
@@ -82,7 +81,6 @@ impl Meter {
 }
 
 /// Returns the memory of this process in bytes.
-#[must_use]
 pub fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     kib(&status, "VmRSS:").unwrap_or(0).saturating_mul(1024)

@@ -74,7 +74,6 @@ impl NginxVodConfig {
     }
 
     /// Returns these settings as the packager takes them.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         let Self { hls, dash, mss, hds, hls_fmp4, names } = self.clone();
         Settings {

@@ -31,7 +31,6 @@ pub struct IndexReader<'a> {
 
 impl<'a> IndexReader<'a> {
     /// Creates a reader of the index that serving needs. `name` stands for the object in errors.
-    #[must_use]
     pub fn new(storage: &'a dyn Storage, key: &'a Key, name: String, limits: Limits) -> Self {
         let locator = Locator::new(limits);
         let wants = vec![Want::Head(locator.first_reads(None).head)];
@@ -60,19 +59,16 @@ impl<'a> IndexReader<'a> {
     }
 
     /// Returns the object's version once the first step has found it.
-    #[must_use]
     pub fn version(&self) -> Option<&Version> {
         self.version.as_ref()
     }
 
     /// Returns the number of bytes read from storage so far.
-    #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
     /// Returns how far a scan of all fragments has come, in bytes from the start of the object.
-    #[must_use]
     pub fn scanned(&self) -> u64 {
         self.locator.scanned()
     }
@@ -87,7 +83,6 @@ impl<'a> IndexReader<'a> {
     }
 
     /// Returns the locator. After the last step of a reader for full tables, it has the tables.
-    #[must_use]
     pub fn into_locator(self) -> Locator {
         self.locator
     }

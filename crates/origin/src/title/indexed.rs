@@ -22,7 +22,6 @@ pub struct IndexedObject {
 
 impl IndexedObject {
     /// Returns the object's key in its storage.
-    #[must_use]
     pub fn key(&self) -> &Key {
         &self.source.key
     }

@@ -30,7 +30,6 @@ const RESERVED: &AsciiSet = &CONTROLS
 
 /// Returns a path as a relative URL, the form in which index MP4s and server manifests name the
 /// files beside them.
-#[must_use]
 pub fn relative_url(path: &str) -> String {
     utf8_percent_encode(path, RESERVED).to_string()
 }

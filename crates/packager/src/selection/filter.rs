@@ -89,8 +89,8 @@ const OPERATORS: [(Operator, &str); 6] = [
     (Operator::More, ">"),
 ];
 
-fn symbol_of<T: PartialEq>(table: &[(T, &'static str)], value: T) -> &'static str {
-    table.iter().find(|(other, _)| *other == value).map_or("", |(_, symbol)| symbol)
+fn symbol_of<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
+    table.iter().find(|(other, _)| other == value).map_or("", |(_, symbol)| symbol)
 }
 
 impl Filter {
@@ -144,7 +144,7 @@ impl NumberVariable {
     }
 
     fn symbol(self) -> &'static str {
-        symbol_of(&NUMBERS, self)
+        symbol_of(&NUMBERS, &self)
     }
 }
 
@@ -168,7 +168,7 @@ impl TextVariable {
     }
 
     fn symbol(self) -> &'static str {
-        symbol_of(&TEXTS, self)
+        symbol_of(&TEXTS, &self)
     }
 }
 
@@ -203,7 +203,7 @@ impl Operator {
     }
 
     fn symbol(self) -> &'static str {
-        symbol_of(&OPERATORS, self)
+        symbol_of(&OPERATORS, &self)
     }
 }
 

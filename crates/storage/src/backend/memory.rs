@@ -21,7 +21,6 @@ impl std::fmt::Debug for Memory {
 
 impl Memory {
     /// Creates a storage without objects.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -43,7 +43,6 @@ struct Permit {
 
 impl StorageClient {
     /// Bounds and counts requests to `inner`, which makes only the requests that it is asked for.
-    #[must_use]
     pub fn new(inner: Arc<dyn Storage>, options: &Options) -> Self {
         let account = Arc::new(Account::new(options));
         Self::over(inner, account, options, true)
@@ -65,7 +64,6 @@ impl StorageClient {
     }
 
     /// Returns the counters of this back end.
-    #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.core.account.counters
     }
