@@ -249,7 +249,7 @@ fn tracks_are_chosen() {
         (&[&ferry, "-o", &at("y/"), "--ismv"], "name a file"),
         (&[&ferry, "-o", &at("y.cmfv"), "--fragment", "1ms"], "--fragment must be between"),
         (&[&at("v.cmfv"), "-o", &at("v.cmfv")], "is the source itself"),
-        (&[&ferry, "-o", "https://127.0.0.1/y.cmfv"], "cannot be written to"),
+        (&[&ferry, "-o", "https://127.0.0.1/y.cmfv"], "cannot be written"),
     ];
     for (args, why) in refused {
         let text = fails(&command(&[&["pack"], args].concat()).output().unwrap());

@@ -80,7 +80,7 @@ fn parts_are_merged_from_a_bucket() {
     );
     assert!(refused.stdout.is_empty());
     let read_only = load("0/1", "https://127.0.0.1:1/a");
-    assert!(only_error_line(&read_only).contains("cannot be written to"), "{}", said(&read_only));
+    assert!(only_error_line(&read_only).contains("cannot be written"), "{}", said(&read_only));
 }
 
 /// Starts a server that responds to three requests, and to the others when the sender is dropped.

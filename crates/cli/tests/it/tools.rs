@@ -116,7 +116,7 @@ fn a_failed_run_leaves_nothing() {
         (&["index", &at("x.mp4"), "-o", &at("none/x.index.mp4"), "--location", "x"], "none"),
         (
             &["index", &at("x.mp4"), "-o", "https://127.0.0.1/x.index.mp4", "--location", "x"],
-            "cannot be written to",
+            "cannot be written",
         ),
         (&["index", &at("x.mp4"), "-o", &at("sub"), "--location", "x"], "sub"),
         (&["manifest", "-o", &at("t.ism"), &at("x.mp4"), &at("broken.mp4")], "not an MP4"),
