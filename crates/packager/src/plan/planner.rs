@@ -170,23 +170,22 @@ impl<'a> Planner<'a> {
             return Err(PackError::NoSuchTrack(name.to_string()));
         }
         let object = self.title.tracks()[index].object;
-        let number = |segment: &Segment| segment.number.saturating_add(1);
-        let what = |segment: &Segment| {
-            format!("cmaf {} {} {}", choice.digest_word(), displayed_rep_id(name), number(segment))
-        };
-        self.single(index, find(index), requested, choice, what, |segment, samples| {
-            cmaf::media(object, number(segment), samples)
+        let segment = find(index);
+        let number = segment.as_ref().map_or(0, |segment| segment.number.saturating_add(1));
+        let what = format_args!("cmaf {} {} {number}", choice.digest_word(), displayed_rep_id(name));
+        self.single(index, segment, requested, choice, what, |_, samples| {
+            cmaf::media(object, number, samples)
         })
     }
 
-    /// Plans a segment of one track. `what` returns the text of its digest without the cut.
+    /// Plans a segment of one track. `what` is the text of its digest without the cut.
     fn single(
         &self,
         index: usize,
         segment: Option<Segment>,
         requested: u64,
         choice: SampleChoice,
-        what: impl FnOnce(&Segment) -> String,
+        what: std::fmt::Arguments<'_>,
         parts: impl FnOnce(&Segment, &[Sample]) -> Result<Vec<Part>, PackError>,
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[index];
@@ -208,9 +207,13 @@ impl<'a> Planner<'a> {
         }
         let parts = parts(&segment, &samples)?;
         let cut = self.cut_of(&[index], segment.number, choice, &[Some(&segment)]);
-        let what = what(&segment) + &cut;
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
-        Ok(self.media(cmaf_type(self.title.track(title_track).kind), format_args!("{what}"), parts, reach))
+        Ok(self.media(
+            cmaf_type(self.title.track(title_track).kind),
+            format_args!("{what}{cut}"),
+            parts,
+            reach,
+        ))
     }
 
     /// Returns the plan of a segment that needs no transform.
@@ -407,7 +410,7 @@ impl<'a> Planner<'a> {
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number));
-        let what = |_: &Segment| format!("smooth segment {} {time}", displayed_rep_id(name));
+        let what = format_args!("smooth segment {} {time}", displayed_rep_id(name));
         self.single(index, segment, time, SampleChoice::All, what, |segment, samples| {
             smooth::media(&clock, (index, title_track.object), segment, samples)
         })
