@@ -225,7 +225,7 @@ impl Error {
 
     /// Returns true if the cause is the object itself: it is changed, gone or denied, or has no
     /// such bytes. Other failures of storage may be over a moment later.
-    pub fn is_of_object(&self) -> bool {
+    pub fn is_caused_by_object(&self) -> bool {
         matches!(
             self.cause(),
             Self::Storage(

@@ -70,17 +70,17 @@ pub(crate) struct Metrics {
 labels! {
     /// Result of an attempt to write an index MP4.
     pub(crate) enum Written {
-        /// It was written; there was none before.
+        /// The index MP4 is the first for its media.
         Created = "new",
-        /// It was written in place of one that described another version of the media.
+        /// The index MP4 replaces one that described another version of the media.
         Replaced = "anew",
-        /// There is one already, written by this program or by another.
+        /// An index MP4 exists already, written by this program or another.
         Present = "present",
         /// Another writer was faster.
         LostRace = "taken",
-        /// Its name would stand for another media file too.
+        /// The name of the index MP4 would also stand for another media file.
         Ambiguous = "ambiguous",
-        /// It could not be made or written.
+        /// The index MP4 could not be made or written.
         Failed = "failed",
     }
 }
@@ -88,11 +88,11 @@ labels! {
 labels! {
     /// Result of an attempt to prefetch a segment.
     pub(crate) enum Prefetched {
-        /// All of it is in the cache, now or already before.
+        /// The whole segment is in the cache. It may have been there before.
         Read = "read",
         /// The limit of segments read at one time was reached.
         NoRoom = "no_room",
-        /// The client of the segment before it left.
+        /// The client of the preceding segment left.
         Abandoned = "abandoned",
         /// Storage or the source failed. A request for the segment will report the error.
         Failed = "failed",

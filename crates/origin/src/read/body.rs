@@ -1,5 +1,5 @@
-//! Bodies of responses. A body reads from storage only when the connection polls it, that is, when
-//! the client takes bytes.
+//! Bodies of responses. The first reads start before the head is sent. Bytes are then received as
+//! the connection polls the body, so a slow client slows down its own reads.
 
 use crate::{
     Error, observe::access::AccessLog, read::fetch::Fetch, read::first_byte_wait::FirstByteWait,
@@ -30,7 +30,7 @@ pub(crate) struct Body {
     /// Bytes still to send.
     left: u64,
     log: Option<Box<AccessLog>>,
-    /// Title of the body, which is marked doubtful if storage refuses a read.
+    /// Title of the body, which is marked doubtful if a read fails because of its object.
     title: Option<Arc<LoadedTitle>>,
     /// Cache entry that is filled with the body, and kept once all of it was sent.
     cached: Option<Box<Collecting>>,
@@ -146,7 +146,7 @@ impl hyper::body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Err(error) => {
-                if let Some(title) = self.title.as_ref().filter(|_| error.is_of_object()) {
+                if let Some(title) = self.title.as_ref().filter(|_| error.is_caused_by_object()) {
                     title.mark_doubtful();
                 }
                 if let Some(log) = &mut self.log {

@@ -15,7 +15,7 @@ pub struct IndexedObject {
     pub index: Arc<MediaIndex>,
     /// File that the index was read from: the object itself or an index MP4.
     pub(crate) file: ObjectRef,
-    /// Number that no other object, nor another version of this one, has in this process.
+    /// Number of this version of the object, unique in this process.
     pub(crate) id: u64,
 }
 

@@ -42,11 +42,11 @@ pub struct LoadedTitle {
     pub files: Arc<[u32]>,
     /// Tracks that a server manifest chose.
     chosen: Option<ChosenTracks>,
-    /// Number that no other title, nor another version of this one, has in this process.
+    /// Number of this version of the title, unique in this process.
     pub(crate) id: u64,
     /// Time of the last comparison with storage, in ms since [`Titles::started`].
     checked: AtomicU64,
-    /// True if a read of an object failed after the head of a response was sent.
+    /// True if a read failed because of its object after the head of a response was sent.
     is_doubtful: AtomicBool,
 }
 

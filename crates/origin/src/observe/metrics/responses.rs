@@ -101,7 +101,7 @@ pub(crate) struct Responses {
 /// Counters of responses with the same labels and status class.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseSeries {
-    /// Responses whose status is known.
+    /// Responses, counted when their status is known or their client has left.
     pub(crate) count: AtomicU64,
     /// Bytes of body handed to connections.
     pub(crate) bytes: AtomicU64,
