@@ -91,14 +91,14 @@ pub(crate) struct Serve {
         help = with_default("Memory for source bytes. 0 keeps none", ByteSize(CacheConfig::default().memory))
     )]
     pub(crate) cache_memory: Option<ByteSize>,
-    /// Folder for source bytes, which then outlive a restart
+    /// Folder for source bytes, so that they outlive a restart
     #[arg(long, value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     #[arg(
         long,
         value_name = "SIZE",
         requires = "cache_dir",
-        help = with_default("Most bytes in that folder", ByteSize(CacheConfig::default().disk))
+        help = with_default("Most bytes in the folder of --cache-dir", ByteSize(CacheConfig::default().disk))
     )]
     pub(crate) cache_disk: Option<ByteSize>,
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(crate) struct Serve {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Inspect {
-    /// File, or the URL of one: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    /// Path or URL of the file: ./movie.mp4, https://…, s3://bucket/movie.mp4
     pub(crate) target: String,
     /// Print JSON
     #[arg(long)]
@@ -121,13 +121,13 @@ pub(crate) struct Inspect {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Index {
-    /// Media file, or the URL of one: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    /// Path or URL of the media file: ./movie.mp4, https://…, s3://bucket/movie.mp4
     pub(crate) source: String,
     /// Output: a path, or s3://…, gs://… or az://… [default: movie.index.mp4 beside the file]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
     /// Path or URL of the media, written into the index. Needed if the media is not in the folder
-    /// of the index or below it. Servers must be configured to allow it
+    /// of the index or below it. Servers must be configured to allow this location
     #[arg(long, value_name = "URL")]
     pub(crate) location: Option<String>,
     #[command(flatten)]
@@ -166,8 +166,8 @@ pub(crate) struct Pack {
     /// track
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: String,
-    /// Target duration of fragments. They begin at the first key frame at or after each multiple of
-    /// it
+    /// Target duration of fragments. A fragment begins at the first key frame at or after each
+    /// multiple of this duration
     #[arg(long, value_name = "DURATION", default_value_t = segment_duration())]
     pub(crate) fragment: TimeSpan,
     /// Write one Smooth Streaming file of all tracks, with tfxd and mfra

@@ -98,7 +98,7 @@ impl Config {
 
     /// Parses the text of a configuration file.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        // An error in a flattened type carries no line number. Parsing that type alone gives one.
+        // Errors in a flattened type have no line number, so that type is parsed by itself first.
         toml::from_str::<OriginConfig>(text)?;
         Ok(toml::from_str(text)?)
     }
@@ -134,23 +134,23 @@ impl Config {
         ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
         ensure!(
             self.origin.read.open <= self.storage.max_in_flight,
-            "read.open must be no more than storage.max_in_flight: one response would wait for itself"
+            "read.open must not exceed storage.max_in_flight, or one response would wait for itself"
         );
         Ok(())
     }
 
-    /// Opens the range cache, unless it could keep nothing.
+    /// Opens the range cache. Returns `None` if it has neither memory nor a folder.
     pub(crate) fn open_cache(&self) -> Result<Option<Cache>> {
         if self.cache.memory == 0 && self.cache.dir.is_none() {
             return Ok(None);
         }
-        Ok(Some(Cache::open(self.cache.clone()).context("the range cache")?))
+        Ok(Some(Cache::open(self.cache.clone()).context("cannot open the range cache")?))
     }
 
-    /// Opens the store of indexes that outlive the process, if there is a folder for it.
+    /// Opens the store of indexes on disk, if there is a cache folder.
     pub(crate) fn open_indexes(&self) -> Result<Option<Records>> {
         let Some(store) = self.cache.index_store() else { return Ok(None) };
-        Ok(Some(Records::open(store).context("the indexes in the cache folder")?))
+        Ok(Some(Records::open(store).context("cannot open the indexes in the cache folder")?))
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) fn run(flags: &args::Index) -> Result<()> {
         None => match relative(&output, &flags.source)? {
             Some(path) => (relative_url(&path), Some(path)),
             None => bail!(
-                "{}: not in the folder of {output} or below it; name its location with --location, and allow \
-                 servers to read there",
+                "{}: not in the folder of {output} or below it; give its location with --location, and allow \
+                 that location in the configuration of servers",
                 flags.source
             ),
         },

@@ -1,5 +1,5 @@
-//! `latemux inspect`: shows the tracks of a file or title, the bit rates in its manifests, and its
-//! problems.
+//! `latemux inspect`: shows the tracks of a file or title, their bit rates in manifests, and the
+//! problems found.
 
 use crate::{args, serve::say};
 use anyhow::{Context, Result};
@@ -38,7 +38,7 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
     say(&if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { text(&report) })
 }
 
-/// Makes the report. The text form is made from this one, so that both say the same.
+/// Makes the report as JSON. The text form is made from the JSON, so both agree.
 fn report(loaded: &LoadedTitle) -> Value {
     let title = &loaded.title;
     let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key().as_str(), &o.index)).collect();

@@ -1,12 +1,12 @@
-//! Paths from one file to another in its folder or below.
+//! Relative paths from one file to another in the same folder or below.
 
 use anyhow::{Context, Result};
 use percent_encoding::percent_decode_str;
 use std::path::{Path, PathBuf};
 use url::Url;
 
-/// Returns the path from the folder of `file` to `target`, both as the user wrote them. `None` if
-/// the target is not in that folder or below it.
+/// Returns the path from the folder of `file` to `target`, both given as the user wrote them.
+/// Returns `None` if the target is not in that folder or below it.
 pub(crate) fn relative(file: &str, target: &str) -> Result<Option<String>> {
     let (service, file) = split(file)?;
     let (target_service, target) = split(target)?;
@@ -31,7 +31,7 @@ fn split(location: &str) -> Result<(String, PathBuf)> {
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
-    let name = path.file_name().with_context(|| format!("{location}: names no file"))?;
+    let name = path.file_name().with_context(|| format!("{location} names no file"))?;
     Ok((String::new(), folder.join(name)))
 }
 

@@ -1,5 +1,4 @@
-//! The `latemux` binary: serves titles that are stored once in the protocol of every player, and
-//! has the tools around that.
+//! The `latemux` binary: the server, and tools that prepare, inspect and test titles.
 
 mod args;
 mod capture;
@@ -21,10 +20,10 @@ use clap::Parser;
 use std::process::ExitCode;
 
 /// Each segment allocates and frees frames of some hundred kilobytes. glibc returns such memory to
-/// the kernel each time, and gets it back page by page, which was half the cost of a TS segment.
-/// mimalloc keeps it for allocations of the same size only, which took a third of the caches'
-/// budget. jemalloc reuses it for any size (docs/performance.md). `.cargo/config.toml` sets for how
-/// long it is kept.
+/// the kernel at each release and gets it back page by page, which was half the cost of a TS
+/// segment. mimalloc reuses it only for allocations of the same size, which took a third of the
+/// caches' budget. jemalloc reuses it for any size (docs/performance.md). `.cargo/config.toml` sets
+/// how long jemalloc keeps it.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

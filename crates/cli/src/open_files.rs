@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open files to `wanted`, and returns how many of these are allowed now. Most
-/// systems start a process with a limit far below the one that it may set.
+/// Raises the limit of open files to `wanted`, or as far as the system permits. Returns how many of
+/// the wanted files are allowed. Most systems start a process with a limit far below the maximum.
 pub(crate) fn raise_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return wanted };

@@ -65,7 +65,7 @@ async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
     let (jobs, left_out) = jobs(&title.title, flags)?;
     left_out.iter().for_each(|why| warn(&format!("{}: left out: {why}", flags.source)));
     for job in &jobs {
-        // An output that replaces its own source would destroy it.
+        // Writing over the source would destroy it.
         let same = relative(&job.output, source).ok().flatten();
         ensure!(job.output.rsplit('/').next() != same.as_deref(), "{} is the source itself", job.output);
     }
@@ -123,7 +123,8 @@ async fn write_all(
     Ok(report)
 }
 
-/// The folder of the outputs, if this run made it. It is removed again unless a file is kept in it.
+/// The folder of the outputs, if this run made it. Dropping the value removes the folder unless
+/// [`Folder::keep`] was called.
 struct Folder(Cell<Option<PathBuf>>);
 
 impl Folder {
@@ -146,7 +147,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            // This fails if the folder holds anything.
+            // This fails if the folder is not empty, and the folder stays.
             let _ = std::fs::remove_dir(path);
         }
     }

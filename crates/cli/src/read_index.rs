@@ -10,8 +10,8 @@ use latemux_origin::IndexReader;
 use latemux_storage::{Options, open_object};
 use std::time::Duration;
 
-/// Time after which the progress bar appears.
-const QUIET: Duration = Duration::from_millis(500);
+/// Interval at which the progress bar is redrawn while nothing arrives.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Amount of a file that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +22,10 @@ pub(crate) enum Depth {
     FullTables,
 }
 
-/// A file that was read.
+/// The index of a file, and the locator that found it.
 pub(crate) struct ReadIndex {
     pub(crate) index: MediaIndex,
-    /// Locator that found the index. It has all sample tables if they were read.
+    /// The locator. It has all sample tables if they were read ([`Depth::FullTables`]).
     pub(crate) locator: Locator,
     /// Number of bytes read.
     pub(crate) bytes: u64,
@@ -61,6 +61,6 @@ pub(crate) fn progress(source: &str) -> ProgressBar {
         bar.set_style(style);
     }
     bar.set_message(source.rsplit('/').next().unwrap_or(source).to_owned());
-    bar.enable_steady_tick(QUIET);
+    bar.enable_steady_tick(REDRAW_INTERVAL);
     bar
 }

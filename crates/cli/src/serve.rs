@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time to recover the contents of the cache's folder before clients are served. Recovery
-/// continues in the background after it.
+/// Longest time to recover the contents of the cache's folder before clients are served. After this
+/// time, recovery continues in the background.
 const RECOVERY_WAIT: Duration = Duration::from_millis(1500);
-/// Number of open files allowed for besides connections: media, the cache's files, the runtime's.
+/// Number of open files needed besides connections: media, and files of the cache and the runtime.
 const OTHER_FILES: u64 = 1024;
-/// Shortest time allowed for writing to the cache's disk at the end.
+/// Shortest time allowed for writing to the cache's disk before the process ends.
 const MIN_CLOSING_TIME: Duration = Duration::from_secs(2);
 
 /// Runs until SIGINT or SIGTERM.
@@ -87,9 +87,9 @@ async fn serve(config: Config) -> Result<()> {
         stop.await;
         let _ = stopped_at.set(Instant::now());
     };
-    let served = origin.serve(listener, tls, stopped).await.context("serving");
-    // Units that still wait for the disk would have to be fetched again. Writing them may take the
-    // rest of the time that open responses had.
+    let served = origin.serve(listener, tls, stopped).await.context("cannot serve");
+    // Units that are not written to the disk now would have to be fetched again after a restart.
+    // Writing them may take the rest of the drain timeout.
     let draining = stopped_at.get().map_or(Duration::ZERO, Instant::elapsed);
     let left = config.origin.http.drain_timeout.saturating_sub(draining).max(MIN_CLOSING_TIME);
     let close_cache = async {
@@ -109,7 +109,7 @@ async fn serve(config: Config) -> Result<()> {
 fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
     let read =
         |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("TLS certificate and key")
+    Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("cannot use the TLS certificate and key")
 }
 
 /// Returns a future that resolves at the first SIGINT or SIGTERM.
@@ -122,7 +122,7 @@ pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        tracing::info!("stopping: open responses may end, no new connections are accepted");
+        tracing::info!("stopping: no new connections are accepted, open responses may end");
     })
 }
 

@@ -1,10 +1,9 @@
-//! JSON responses that are not about one title: the library and health.
+//! The JSON responses of the library and of health checks.
 
 use crate::{
     Error,
     app::App,
-    http::page,
-    http::respond::{Coding, Representation, decide, no_cache},
+    http::respond::{Representation, decide, no_cache},
     read::body::Body,
     title::library::find_titles,
 };
@@ -19,24 +18,18 @@ pub(crate) async fn library(app: &App, request: &Parts) -> Result<Response<Body>
     respond(request, &json.into())
 }
 
-/// Responds that the process lives. To a readiness check, it responds with 503 while draining.
+/// Responds to a health check. A readiness check gets status 503 while the process drains.
 pub(crate) fn health(app: &App, request: &Parts, is_readiness: bool) -> Result<Response<Body>, Error> {
-    let is_refused = is_readiness && app.is_draining();
-    let text: &[u8] = if is_refused { b"{\"status\":\"draining\"}\n" } else { b"{\"status\":\"ok\"}\n" };
+    let is_unready = is_readiness && app.is_draining();
+    let text: &[u8] = if is_unready { b"{\"status\":\"draining\"}\n" } else { b"{\"status\":\"ok\"}\n" };
     let mut response = respond(request, &Bytes::from_static(text))?;
-    if is_refused {
+    if is_unready {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     Ok(response)
 }
 
 fn respond(request: &Parts, json: &Bytes) -> Result<Response<Body>, Error> {
-    let representation = Representation {
-        content_type: "application/json",
-        length: json.len() as u64,
-        etag: None,
-        cache_control: no_cache(),
-        coding: Coding::Fixed,
-    };
-    Ok(page::small(decide(request, &representation)?, json))
+    let representation = Representation::fixed("application/json", json.len() as u64, None, no_cache());
+    Ok(decide(request, &representation)?.respond_from(json))
 }

@@ -24,10 +24,9 @@ use std::sync::{
 pub struct Resources {
     /// Range cache for media.
     pub cache: Option<Cache>,
-    /// Disk store for indexes, which outlive the process there.
+    /// Disk store for indexes, so that they outlive the process.
     pub indexes: Option<Records>,
-    /// The served storage, for writing index MP4s. Not used unless the configuration says so
-    /// (`index.write`).
+    /// The served storage, for writing index MP4s. Used only if `index.write` is configured.
     pub write: Option<Arc<dyn ConditionalPut>>,
     /// Options for opening other storages that index MP4s and server manifests refer to.
     pub source_options: Options,
@@ -37,7 +36,7 @@ pub struct Resources {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: OriginConfig,
-    /// Settings of nginx-vod-module URLs, from the configuration.
+    /// Settings of URLs in the form of nginx-vod-module.
     pub(crate) nginx_vod: Arc<Settings>,
     /// The served storage, for listing it.
     pub(crate) storage: Arc<dyn Storage>,
@@ -61,7 +60,7 @@ impl App {
         if let Some(cache) = &cache {
             watch_ranges(cache).into_iter().for_each(|watch| metrics.watch(watch));
             if cache.limits().dir.is_some() {
-                metrics.show_disk(cache.clone());
+                let _ = metrics.disk.set(cache.clone());
             }
         }
         let budget = config.memory.segments;
@@ -69,10 +68,10 @@ impl App {
         if let Some(segments) = segments.clone() {
             metrics.watch(CacheWatch::new(move || snapshot_of_segments(&segments, budget)));
         }
-        metrics.show_back_ends(source_options.registry.clone());
+        let _ = metrics.back_ends.set(source_options.registry.clone());
         let is_cached = cache.is_some();
         let in_flight = source_options.max_in_flight;
-        let storages = Storages::new(StorageMeter::new(metrics.storage()), cache, source_options);
+        let storages = Storages::new(StorageMeter::new(metrics.storage.clone()), cache, source_options);
         let index_target = write.filter(|_| config.index.write);
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
         let titles = Titles::new(&storage, &config, &storages, indexes, index_target);
@@ -115,12 +114,11 @@ fn watch_ranges(cache: &Cache) -> [CacheWatch; 2] {
     [
         CacheWatch::new(move || {
             let figures = memory.figures();
-            let limits = memory.limits();
             CacheSnapshot {
                 cache: "range",
                 tier: "memory",
                 bytes: figures.memory_bytes,
-                limit: limits.memory,
+                limit: memory.limits().memory,
                 entries: figures.cached_units,
                 hits: figures.hits_memory,
                 misses: figures.filled,
@@ -130,12 +128,11 @@ fn watch_ranges(cache: &Cache) -> [CacheWatch; 2] {
         }),
         CacheWatch::new(move || {
             let figures = disk.figures();
-            let limits = disk.limits();
             CacheSnapshot {
                 cache: "range",
                 tier: "disk",
                 bytes: figures.disk_bytes,
-                limit: limits.dir.as_ref().map_or(0, |_| limits.disk),
+                limit: disk.limits().dir.as_ref().map_or(0, |_| disk.limits().disk),
                 entries: figures.disk_units,
                 hits: figures.hits_disk,
                 misses: figures.filled,

@@ -37,8 +37,7 @@ pub struct OriginConfig {
     pub urls: UrlsConfig,
     /// Reading and writing indexes of media files.
     pub index: IndexConfig,
-    /// Memory of the caches other than the range cache. What does not fit is made again when
-    /// needed.
+    /// Memory of the caches other than the range cache. Evicted entries are made again when needed.
     pub memory: MemoryConfig,
     /// Reading media.
     pub read: ReadConfig,
@@ -230,10 +229,10 @@ pub struct ReadConfig {
     pub reach: Reach,
     /// Most requests to storage that are open at one time for one response.
     pub open: usize,
-    /// Most requests to storage for one response. A segment that is more scattered is refused.
+    /// Most requests to storage for one response. A segment that needs more gets an error.
     pub requests: usize,
-    /// Largest segment held in memory before its response starts, for segments whose length only
-    /// their media tells.
+    /// Largest segment held in memory before its response starts. Only segments whose length
+    /// depends on their media are held.
     #[serde(with = "ByteSize")]
     pub held: u64,
     /// Number of following segments to prefetch into the range cache. 0 disables prefetching.

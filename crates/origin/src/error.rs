@@ -7,7 +7,7 @@ use latemux_storage::StorageError;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Failure of a request. [`Error::reason`] is its stable word in responses, metrics and log.
+/// Failure of a request. [`Error::reason`] gives its stable word in responses, metrics and log.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,10 +15,10 @@ pub enum Error {
     /// UTF-8.
     #[error("the path is not allowed")]
     BadPath,
-    /// A URL of a form that no resource has.
+    /// A URL in a form that no resource has.
     #[error("no such URL")]
     NoSuchUrl,
-    /// A query parameter that cannot be used.
+    /// A query parameter that is malformed or not supported.
     #[error(transparent)]
     Query(AddressError),
     /// A method other than GET, HEAD and OPTIONS.
@@ -27,8 +27,8 @@ pub enum Error {
     /// `If-Match` names another ETag.
     #[error("the response has another ETag")]
     PreconditionFailed,
-    /// A range that begins beyond the end.
-    #[error("no byte of the range exists: the whole response has {length} bytes")]
+    /// A range without any byte of the response.
+    #[error("the range holds no byte of the response, which has {length} bytes")]
     RangeNotSatisfiable {
         /// Length of the whole response in bytes.
         length: u64,
@@ -110,7 +110,7 @@ pub enum Error {
     /// A failed read or listing of storage.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Indexing that took too long.
+    /// Indexing took too long.
     #[error("'{base}' could not be indexed within {after:?}")]
     LoadTimedOut {
         /// Base of the title, or name of the file.
@@ -189,7 +189,7 @@ impl Error {
             Self::Pack(error) => match error {
                 PackError::CannotCarry { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Source),
                 PackError::TooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, Source),
-                // No such track or segment. New variants need an arm of their own if this is wrong.
+                // No such track or segment. A new variant with another status needs its own arm.
                 _ => (StatusCode::NOT_FOUND, Client),
             },
             Self::Storage(error) => match error {
@@ -223,9 +223,9 @@ impl Error {
         matches!(self.cause(), Self::Storage(StorageError::Changed(_)))
     }
 
-    /// Returns true if the object itself is the cause, because it is changed, gone or denied. Other
-    /// failures of storage may be over a moment later.
-    pub fn is_of_object(&self) -> bool {
+    /// Returns true if the cause is the object itself: it is changed, gone or denied, or has no
+    /// such bytes. Other failures of storage may be over a moment later.
+    pub fn is_caused_by_object(&self) -> bool {
         matches!(
             self.cause(),
             Self::Storage(
@@ -237,7 +237,7 @@ impl Error {
         )
     }
 
-    /// Returns the error itself, or that of the element of a server manifest.
+    /// Returns the cause of an element's error, and any other error itself.
     fn cause(&self) -> &Self {
         match self {
             Self::Element { error, .. } => error.cause(),
@@ -269,7 +269,7 @@ impl From<AddressError> for Error {
     }
 }
 
-/// Returns 415 for kinds of media that cannot be packaged, 422 for damaged files.
+/// Returns status 415 for kinds of media that cannot be packaged, and 422 for damaged files.
 fn index_status(reason: &str) -> StatusCode {
     match reason {
         "not_mp4" | "encrypted_source" | "unsupported_codec" => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -4,20 +4,20 @@
 //! client ──HTTP──► route ──► title ──► plan ──► read ──► respond ──HTTP──► client
 //! ```
 //!
-//! `serve` reads like that line. `app` holds the parts that outlive a request: titles, indexes,
-//! fragments and manifests in memory, each bounded in bytes.
+//! The functions of `serve` follow these stages. `app` holds the state that outlives a request:
+//! titles, indexes, fragments and manifests in memory, each bounded in bytes.
 //!
-//! - `route`: from a URL to what it asks for
+//! - `route`: from a URL to the resource that it requests
 //! - `title`: from a base to a title: its files, their indexes, and the caches of both
-//! - `read`: the reads from storage that a response needs, and the bodies made of them
+//! - `read`: reads from storage, and the response bodies made of them
 //! - `http`: connections and their limits, responses, manifests, the player page
 //! - `observe`: access log, debug headers, metrics
 //! - `error`: the one table from errors to status codes
 //! - `api`: library and health, as JSON
 //! - `admin`: metrics, health and purging on an address of their own
-//! - `offline`: segments without a client, for writing files of them
+//! - `offline`: segments for commands that write files
 //!
-//! The plan itself is made by the packager.
+//! The packager makes the plans.
 
 mod admin;
 mod api;
@@ -62,13 +62,13 @@ impl Origin {
         Self::with_resources(storage, Resources::default(), config)
     }
 
-    /// Creates an origin with more resources.
+    /// Creates an origin with resources besides its storage, such as a range cache.
     pub fn with_resources(storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
         Self { app: Arc::new(App::new(storage, resources, config)) }
     }
 
-    /// Serves a listener until `shutdown` resolves. Then responses in flight may end within
-    /// [`config::HttpConfig::drain_timeout`].
+    /// Serves a listener until `shutdown` resolves. Open responses then get at most
+    /// [`config::HttpConfig::drain_timeout`] to end.
     ///
     /// # Errors
     /// Returns no error today. A later version may return one for a listener that can no longer
@@ -97,8 +97,8 @@ impl Origin {
         Ok(())
     }
 
-    /// Responds to one request that did not come over a listener of [`Self::serve`]. The body reads
-    /// from storage as it is polled, and ends early only with an error.
+    /// Responds to one request without a listener. The body reads from storage as it is polled, and
+    /// ends early only with an error.
     pub async fn respond<B>(
         &self,
         request: ::http::Request<B>,
@@ -108,7 +108,7 @@ impl Origin {
     }
 
     /// Serves metrics, health and purging on a listener of their own, until the future is dropped.
-    /// Anyone who can reach the listener may purge, so that its address must not be public.
+    /// Anyone who can reach the listener may purge, so its address must not be public.
     pub async fn serve_admin(&self, listener: TcpListener) {
         admin::serve(self.app.clone(), listener).await;
     }

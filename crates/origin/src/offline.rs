@@ -1,5 +1,4 @@
-//! Segments without a client: the same plans and bytes that responses are made of, for writing them
-//! to files.
+//! Plans and bytes of segments for commands that write files, the same as in responses.
 
 use crate::{
     Error, Origin,
@@ -14,7 +13,7 @@ use hyper::body::Body as _;
 use latemux_packager::{Address, Plan, Resource};
 use std::{future::poll_fn, pin::Pin};
 
-/// Bytes of a segment as they arrive. They are the bytes that the segment's URL gives.
+/// Bytes of a segment as they arrive, the same bytes that a client gets for the segment's URL.
 #[derive(Debug)]
 pub struct SegmentBytes(Body);
 

@@ -1,4 +1,4 @@
-//! From a URL to what it asks for: every URL in one function.
+//! Routing: turns a URL into the resource that it requests. One function handles all URLs.
 
 use crate::{Error, observe::metrics::RequestLabels};
 use http::{Method, Uri};
@@ -21,7 +21,8 @@ pub(crate) enum Route {
     Library,
     /// A health check.
     Health {
-        /// If true, the check is whether this process takes new work, else whether it lives.
+        /// True if the check is for readiness: does this process take new requests? Otherwise the
+        /// check is for liveness: does the process run?
         is_readiness: bool,
     },
     /// A CORS preflight, or any other OPTIONS.
@@ -32,7 +33,7 @@ pub(crate) enum Route {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TitleRequest {
     Native(Address),
-    /// The resource it names is known only once the title is loaded.
+    /// A URL of nginx-vod-module. Its resource is known only once the title is loaded.
     NginxVod(NginxVodAddress),
 }
 
@@ -52,10 +53,6 @@ impl TitleRequest {
     }
 
     /// Returns the address in a loaded title. `files` holds the 1-based file number of each object.
-    ///
-    /// # Errors
-    /// Returns the error of [`NginxVodAddress::address`] for a resource that the title does not
-    /// have.
     pub(crate) fn address<'a>(
         &'a self,
         title: &Title,
@@ -70,8 +67,8 @@ impl TitleRequest {
 }
 
 impl Route {
-    /// Returns the kind under which metrics count the request, if the URL alone tells.
-    pub(crate) fn kind(&self) -> Option<RequestLabels> {
+    /// Returns the labels of the request in metrics, if the URL alone determines them.
+    pub(crate) fn labels(&self) -> Option<RequestLabels> {
         match self {
             Self::Title(wanted) => match &**wanted {
                 TitleRequest::Native(address) => Some(RequestLabels::of(&address.resource)),
@@ -83,15 +80,10 @@ impl Route {
     }
 }
 
-/// Path prefix of the page's files. No base can be in it.
+/// Path prefix of the page's files. No title can be served below it.
 const PAGE: &str = "/_/";
 
-/// Routes a request. URLs under the prefixes of `settings` have nginx-vod-module's form.
-///
-/// # Errors
-/// - [`Error::BadPath`] for a path that no resource can have
-/// - [`Error::MethodNotAllowed`] for methods other than GET, HEAD and OPTIONS
-/// - [`Error::NoSuchUrl`] and [`Error::Query`] for a malformed address
+/// Routes a request. URLs below the prefixes of `settings` have the form of nginx-vod-module.
 pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<Route, Error> {
     let path = uri.path();
     if method == Method::OPTIONS {

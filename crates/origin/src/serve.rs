@@ -4,10 +4,10 @@ use crate::{
     Error, api,
     app::App,
     http::page,
-    http::respond::{self, Coding, Representation, ResponseHead, decide, etag},
+    http::respond::{Representation, decide, error_response, etag, not_modified, options_response},
     observe::access::AccessLog,
     observe::metrics::RequestLabels,
-    observe::trace::{Phase, Trace, asked_for, enter},
+    observe::trace::{Stage, Trace, enter_stage, set_labels},
     read::body::{Body, PlanBody},
     read::fetch::Fetch,
     read::fragments::MoofReads,
@@ -16,49 +16,44 @@ use crate::{
     title::titles::{Freshness, LoadedTitle},
 };
 use http::{Request, Response, request::Parts};
-use latemux_packager::{
-    Address, Plan,
-    plan::{Class, MediaFirst},
-};
+use latemux_packager::{Address, Plan, plan::Class};
 use std::{ops::Range, sync::Arc, time::Instant};
 
-/// Responds to a request, also to a failed one, and logs the request once the body has ended.
+/// Responds to a request, with an error response if it fails. The request is logged once the body
+/// of the response has ended.
 pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> {
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
     let mut log = AccessLog::start(trace.clone(), request.into_parts().0);
     let result = trace.scope(serve(app, log.request(), trace.started())).await;
     let mut response = result.unwrap_or_else(|error| {
-        log.refused(&error);
-        respond::refuse(&error, &log.request().method)
+        log.record_error_response(&error);
+        error_response(&error, &log.request().method)
     });
     if app.config.debug_headers {
-        trace.tell(response.headers_mut());
+        trace.add_debug_headers(response.headers_mut());
     }
-    log.answered(response.status());
+    log.record_status(response.status());
     response.map(|body| body.logged(log))
 }
 
-/// Route → title. Then the rest of the path, twice if an object has changed since it was indexed.
+/// Runs the stages route and title, then the others. If an object has changed since it was indexed,
+/// loads the title again and repeats the others once.
 async fn serve(app: &App, request: &Parts, began: Instant) -> Result<Response<Body>, Error> {
     let route = route(&request.method, &request.uri, &app.nginx_vod)?;
-    route.kind().into_iter().for_each(asked_for);
+    route.labels().into_iter().for_each(set_labels);
     let wanted = match route {
         Route::Title(wanted) => wanted,
         Route::Page(file) => return page::respond(request, &file),
         Route::Library => return Box::pin(api::library(app, request)).await,
         Route::Health { is_readiness } => return api::health(app, request, is_readiness),
-        Route::Options => return Ok(respond::options()),
+        Route::Options => return Ok(options_response()),
     };
-    enter(Phase::Index);
+    enter_stage(Stage::Title);
     let freshness = if wanted.is_manifest() { Freshness::RecentAt(began) } else { Freshness::Any };
     let title = app.titles.load(wanted.base(), freshness).await?;
     match serve_title(app, request, &wanted, &title).await {
         Err(error) if error.is_changed() => {
-            tracing::warn!(
-                reason = error.reason(),
-                title = title.base,
-                "{error}: the title is indexed again"
-            );
+            tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing the title again");
             let title = app.titles.load(wanted.base(), Freshness::Current).await?;
             Box::pin(serve_title(app, request, &wanted, &title)).await
         }
@@ -66,16 +61,16 @@ async fn serve(app: &App, request: &Parts, began: Instant) -> Result<Response<Bo
     }
 }
 
-/// Plan → read → respond, for a manifest or a segment.
+/// Runs the stages plan, read and respond for a manifest or a segment.
 async fn serve_title(
     app: &App,
     request: &Parts,
     wanted: &TitleRequest,
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
-    enter(Phase::Plan);
+    enter_stage(Stage::Plan);
     let address = &*wanted.address(&title.title, &title.files, &app.nginx_vod)?;
-    asked_for(RequestLabels::of(&address.resource));
+    set_labels(RequestLabels::of(&address.resource));
     if address.resource.is_manifest() {
         let manifest = app.manifests.get(title, address).await?;
         manifest.respond(request, &app.config.cache_control)
@@ -85,8 +80,8 @@ async fn serve_title(
     }
 }
 
-/// Plan → read → respond, for a segment. No media is read for a response without a body, unless the
-/// length of the segment depends on its media.
+/// Runs the stages plan, read and respond for a segment. No media is read for a response without a
+/// body, unless the length of the segment depends on its media.
 async fn serve_segment(
     app: &App,
     request: &Parts,
@@ -98,7 +93,8 @@ async fn serve_segment(
     let plan = match plan_segment(title, address, &app.fragments, moofs).await? {
         SegmentPlan::Ready(plan) => plan,
         SegmentPlan::MediaFirst(media) => {
-            if let Some(head) = not_modified(app, request, &media)? {
+            let known = representation(app, Class::Media, media.digest(), "", 0);
+            if let Some(head) = not_modified(request, &known)? {
                 return Ok(head.respond(Body::empty()));
             }
             fetch.set_reach(media.reach().to_vec());
@@ -106,7 +102,8 @@ async fn serve_segment(
             media.plan(&bytes)
         }
     };
-    let head = decide(request, &representation(app, &plan))?;
+    let length = plan.content_length;
+    let head = decide(request, &representation(app, plan.class, plan.digest, plan.content_type, length))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
     let body = read_segment(app, address, title, plan, window, fetch).await?;
     Ok(head.respond(body))
@@ -123,45 +120,29 @@ async fn read_segment(
 ) -> Result<Body, Error> {
     let length = plan.content_length;
     let is_whole = window == (0..length);
-    // Called only after this segment's own reads have begun.
+    // To be called only after this segment's own reads have begun.
     let prefetch = || app.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
-    // `plan.digest` covers only an object's first 64 KiB, so that two versions can have the same
-    // one. The title's ID, which is unique in this process, tells them apart.
+    // `plan.digest` covers only the first 64 KiB of an object, so two versions can have the same
+    // digest. The title's ID, which is unique in this process, tells them apart.
     let digest = plan.digest ^ u128::from(title.id);
     let segments = app.segments.as_ref().filter(|_| plan.class == Class::Media);
     if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
         return Ok(Body::from_cache(&pieces, window).with_prefetch(prefetch()));
     }
-    enter(Phase::Storage);
+    enter_stage(Stage::Read);
     fetch.set_reach(std::mem::take(&mut plan.reach));
     let body = PlanBody::start(plan, window, fetch, &app.first_byte_wait).await?;
     let entry = segments.filter(|_| is_whole).and_then(|segments| segments.collect(digest, length));
     Ok(Body::plan(body, Some(title.clone())).with_prefetch(prefetch()).cached(entry))
 }
 
-/// Returns the head of a 304 response if the digest alone decides on it, before the length is
-/// known.
-fn not_modified(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<ResponseHead>, Error> {
-    let representation = Representation {
-        content_type: "",
-        length: 0,
-        etag: Some(etag(media.digest(), "")),
-        cache_control: app.config.cache_control.of(Class::Media),
-        coding: Coding::Fixed,
-    };
-    match decide(request, &representation) {
-        Ok(head) => Ok(head.is_not_modified().then_some(head)),
-        Err(Error::RangeNotSatisfiable { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn representation(app: &App, plan: &Plan) -> Representation {
-    Representation {
-        content_type: plan.content_type,
-        length: plan.content_length,
-        etag: Some(etag(plan.digest, "")),
-        cache_control: app.config.cache_control.of(plan.class),
-        coding: Coding::Fixed,
-    }
+fn representation(
+    app: &App,
+    class: Class,
+    digest: u128,
+    content_type: &'static str,
+    length: u64,
+) -> Representation {
+    let cache_control = app.config.cache_control.of(class);
+    Representation::fixed(content_type, length, Some(etag(digest, "")), cache_control)
 }

@@ -84,16 +84,16 @@ impl Title {
 
 impl Protocol {
     fn of(origin: &Origin, title: &str, name: &'static str, entry: &str) -> Self {
-        let answers = crawl(origin.address, &[format!("/{title}/{entry}")]);
+        let responses = crawl(origin.address, &[format!("/{title}/{entry}")]);
         let (mut others, mut tracks) = (Vec::new(), BTreeMap::<String, (Track, Vec<u64>)>::new());
-        for (url, answer) in answers {
+        for (url, response) in responses {
             // Key frames for seeking repeat the same media.
             if url.contains("/keyframes/") {
                 continue;
             }
-            let kind = &answer.headers["content-type"];
+            let kind = &response.headers["content-type"];
             let manifest = ["mpegurl", "xml", "abst"].iter().any(|part| kind.contains(part));
-            if manifest || answer.body.get(4..8) == Some(b"ftyp") {
+            if manifest || response.body.get(4..8) == Some(b"ftyp") {
                 others.push(url);
                 continue;
             }
@@ -101,11 +101,11 @@ impl Protocol {
             let (track, numbers) = tracks.entry(of).or_default();
             (track.audio, track.video) = (url.contains("audio"), url.contains("video"));
             numbers.push(number);
-            let is_iso = answer.body.get(4..8).is_some_and(<[u8]>::is_ascii);
+            let is_iso = response.body.get(4..8).is_some_and(<[u8]>::is_ascii);
             let payload =
-                if is_iso && !kind.contains("mp2t") { boxes(&answer.body, &[b"mdat"]).1 } else { 0 };
-            let digest = xxh3_64(&answer.body);
-            let length = answer.body.len() as u64;
+                if is_iso && !kind.contains("mp2t") { boxes(&response.body, &[b"mdat"]).1 } else { 0 };
+            let digest = xxh3_64(&response.body);
+            let length = response.body.len() as u64;
             track.segments.push(Segment { url, digest, length, payload });
         }
         let in_order = |(track, numbers): (Track, Vec<u64>)| {

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Measurements of a response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     /// Length of the body in bytes, which equals its `Content-Length`.
     pub(crate) length: u64,
@@ -41,14 +41,14 @@ impl Connection {
     }
 
     /// Requests a path, which must exist.
-    pub(crate) fn get(&mut self, path: &str) -> Answer {
-        let answer = self.ask(path, None);
-        assert_eq!(answer.status, 200, "{path}");
-        answer
+    pub(crate) fn get(&mut self, path: &str) -> Response {
+        let response = self.request(path, None);
+        assert_eq!(response.status, 200, "{path}");
+        response
     }
 
     /// Requests a path, or a range of it. The body must be as long as its `Content-Length`.
-    pub(crate) fn ask(&mut self, path: &str, range: Option<Range<u64>>) -> Answer {
+    pub(crate) fn request(&mut self, path: &str, range: Option<Range<u64>>) -> Response {
         let range = range.map(|r| format!("Range: bytes={}-{}\r\n", r.start, r.end - 1)).unwrap_or_default();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{range}\r\n", self.server);
         let begun = Instant::now();
@@ -56,7 +56,7 @@ impl Connection {
         let mut filled = 0;
         let head = loop {
             let read = self.stream.read(&mut self.buffer[filled..]).expect("a head arrives");
-            assert!(read > 0, "{path}: no answer");
+            assert!(read > 0, "{path}: no response");
             filled += read;
             if let Some(end) = self.buffer[..filled].windows(4).position(|w| w == b"\r\n\r\n") {
                 break end + 4;
@@ -83,6 +83,6 @@ impl Connection {
         }
         assert_eq!(have, length, "{path}: body and Content-Length");
         let whole = begun.elapsed();
-        Answer { status, length, digest: hash.digest(), first: first.unwrap_or(whole), whole }
+        Response { status, length, digest: hash.digest(), first: first.unwrap_or(whole), whole }
     }
 }

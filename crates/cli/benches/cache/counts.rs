@@ -26,15 +26,15 @@ fn prepare(connection: &mut Connection, protocol: &Protocol) {
 /// Requests all segments, checks their bytes, and returns the number of bytes received.
 fn play(connection: &mut Connection, protocol: &Protocol) -> u64 {
     let bodies = protocol.segments().map(|segment| {
-        let answer = connection.get(&segment.url);
-        assert_eq!((answer.length, answer.digest), (segment.length, segment.digest), "{}", segment.url);
-        answer.length
+        let response = connection.get(&segment.url);
+        assert_eq!((response.length, response.digest), (segment.length, segment.digest), "{}", segment.url);
+        response.length
     });
     bodies.sum()
 }
 
 /// Returns the requests to storage while `work` runs, and its result.
-fn asked<T>(bench: &Bench, origin: &Origin, work: impl FnOnce() -> T) -> (Vec<Request>, T) {
+fn storage_requests<T>(bench: &Bench, origin: &Origin, work: impl FnOnce() -> T) -> (Vec<Request>, T) {
     origin.quiet();
     let mark = bench.nginx.mark();
     let done = work();
@@ -53,7 +53,7 @@ pub(crate) fn requests(bench: &Bench, report: &mut Report) {
             let origin = bench.origin(INDEX_ONLY);
             let mut connection = Connection::to(origin.address);
             prepare(&mut connection, protocol);
-            let (requests, _) = asked(bench, &origin, || play(&mut connection, protocol));
+            let (requests, _) = storage_requests(bench, &origin, || play(&mut connection, protocol));
             let most = if title.layout.is_separate() && protocol.is_muxed() { 2.0 } else { 1.0 };
             let limit = if has_limits(title) { Limit::AtMost(most) } else { Limit::None };
             let what = format!("{}, {}", title.layout.name(), protocol.name);
@@ -71,7 +71,7 @@ pub(crate) fn efficiency(bench: &Bench, report: &mut Report) {
             let origin = bench.origin("");
             let mut connection = Connection::to(origin.address);
             prepare(&mut connection, protocol);
-            let (requests, sent) = asked(bench, &origin, || play(&mut connection, protocol));
+            let (requests, sent) = storage_requests(bench, &origin, || play(&mut connection, protocol));
             let read = nginx::bytes(&requests) as f64;
             let limit = if has_limits(title) { Limit::AtLeast(0.98) } else { Limit::None };
             let note = format!(
@@ -107,7 +107,7 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
         for copy in &copies {
             connection.get(&format!("/{copy}/.mpd"));
         }
-        let (requests, media) = asked(bench, &origin, || {
+        let (requests, media) = storage_requests(bench, &origin, || {
             let mut media = 0;
             for copy in &copies {
                 let protocol = &title.protocols[random(PROTOCOLS.len())];
@@ -118,8 +118,8 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
                 let sound = sound.filter(|_| !videos[rendition].audio);
                 for track in sound.into_iter().chain([videos[rendition]]) {
                     let segment = &track.segments[place];
-                    let answer = connection.get(&segment.url.replacen(&title.path, copy, 1));
-                    assert_eq!(answer.length, segment.length, "{}", segment.url);
+                    let response = connection.get(&segment.url.replacen(&title.path, copy, 1));
+                    assert_eq!(response.length, segment.length, "{}", segment.url);
                 }
                 media += title.payload(rendition, true, place);
             }
@@ -156,7 +156,7 @@ pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
             title.protocols.iter().for_each(|protocol| prepare(&mut connection, protocol));
             play(&mut connection, first);
             for second in title.protocols.iter().filter(|second| second.name != first.name) {
-                let (more, _) = asked(bench, &origin, || play(&mut connection, second));
+                let (more, _) = storage_requests(bench, &origin, || play(&mut connection, second));
                 if !more.is_empty() {
                     guilty.insert(format!("{} after {}", second.name, first.name));
                 }
@@ -164,7 +164,7 @@ pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
             }
         }
         let what = format!("{}, 20 ordered pairs", title.layout.name());
-        none(report, &what, &requests, &guilty);
+        expect_no_requests(report, &what, &requests, &guilty);
     }
     let other_cuts: Vec<(u32, Vec<Title>)> = [2, 6, 10]
         .map(|seconds| {
@@ -190,7 +190,7 @@ pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
                 let mut connection = Connection::to(origin.address);
                 titles[n].protocols.iter().for_each(|protocol| prepare(&mut connection, protocol));
                 for second in &titles[n].protocols {
-                    let (more, _) = asked(bench, &origin, || play(&mut connection, second));
+                    let (more, _) = storage_requests(bench, &origin, || play(&mut connection, second));
                     if !more.is_empty() {
                         guilty.insert(format!("{} of {seconds} s after {}", second.name, first.name));
                     }
@@ -200,13 +200,13 @@ pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
             }
         }
         let what = format!("{}, of 2, 6, 10 s after a restart", title.layout.name());
-        none(report, &what, &requests, &guilty);
+        expect_no_requests(report, &what, &requests, &guilty);
     }
 }
 
-fn none(report: &mut Report, what: &str, requests: &[Request], guilty: &BTreeSet<String>) {
+fn expect_no_requests(report: &mut Report, what: &str, requests: &[Request], guilty: &BTreeSet<String>) {
     for request in requests.iter().take(8) {
-        println!("    asked: {}", request.line);
+        println!("    unexpected request: {}", request.line);
     }
     let few: Vec<_> = guilty.iter().take(4).cloned().collect();
     report.line(what, requests.len() as f64, "requests", Limit::AtMost(0.0), &few.join(", "));
@@ -247,7 +247,7 @@ pub(crate) fn manifests(bench: &Bench, report: &mut Report) {
         let origin = bench.origin("");
         let mut connection = Connection::to(origin.address);
         connection.get(&format!("/{}/.mpd", title.path));
-        let (requests, count) = asked(bench, &origin, || {
+        let (requests, count) = storage_requests(bench, &origin, || {
             let urls = title.protocols.iter().flat_map(|protocol| &protocol.others);
             urls.map(|url| connection.get(url)).count()
         });
@@ -257,7 +257,7 @@ pub(crate) fn manifests(bench: &Bench, report: &mut Report) {
             requests.len() as f64,
             "requests",
             Limit::AtMost(0.0),
-            &format!("for {count} answers"),
+            &format!("for {count} responses"),
         );
     }
 }

@@ -40,9 +40,9 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                     scope.spawn(|| {
                         let mut connection = Connection::to(origin.address);
                         together.wait();
-                        let answer = connection.ask(&segment.url, None);
+                        let response = connection.request(&segment.url, None);
                         let right = (200, segment.length, segment.digest);
-                        if (answer.status, answer.length, answer.digest) != right {
+                        if (response.status, response.length, response.digest) != right {
                             wrong.fetch_add(1, Relaxed);
                         }
                     });

@@ -3,7 +3,7 @@
 use crate::{
     Bench,
     catalogue::{Protocol, Title, Track},
-    connection::{Answer, Connection},
+    connection::{Connection, Response},
     media::Layout,
     origin::Origin,
     report::{Limit, Report},
@@ -162,25 +162,31 @@ impl Cold<'_> {
         let track = videos[rendition];
         // The last segment is shorter in some protocols.
         let segments = &track.segments[..track.segments.len() - 1];
-        let (mut answers, mut plains): (Vec<Answer>, Vec<Answer>) = (Vec::new(), Vec::new());
+        let (mut responses, mut plains): (Vec<Response>, Vec<Response>) = (Vec::new(), Vec::new());
         for (n, segment) in segments.iter().enumerate() {
-            let answer = connection.get(&url(&segment.url));
-            assert_eq!((answer.length, answer.digest), (segment.length, segment.digest), "{}", segment.url);
+            let response = connection.get(&url(&segment.url));
+            assert_eq!(
+                (response.length, response.digest),
+                (segment.length, segment.digest),
+                "{}",
+                segment.url
+            );
             origin.quiet();
             // As many bytes as the samples have. A TS segment has more.
             let length = title.payload(rendition, track.audio, n);
             let start = (n as u64 * length) % (size - length);
-            let answer_plain = plain.ask(&format!("/{prefix}-plain.mp4"), Some(start..start + length));
-            assert_eq!((answer_plain.status, answer_plain.length), (206, length));
-            answers.push(answer);
-            plains.push(answer_plain);
+            let plain_response = plain.request(&format!("/{prefix}-plain.mp4"), Some(start..start + length));
+            assert_eq!((plain_response.status, plain_response.length), (206, length));
+            responses.push(response);
+            plains.push(plain_response);
         }
         // The first round only opened connections.
-        let times = |answers: &[Answer], of: fn(&Answer) -> Duration| -> Vec<Duration> {
-            answers.iter().skip(1).map(of).collect()
+        let times = |responses: &[Response], of: fn(&Response) -> Duration| -> Vec<Duration> {
+            responses.iter().skip(1).map(of).collect()
         };
-        let head = times(&answers, |answer| answer.first);
-        let (whole, direct) = (times(&answers, |answer| answer.whole), times(&plains, |answer| answer.whole));
+        let head = times(&responses, |response| response.first);
+        let (whole, direct) =
+            (times(&responses, |response| response.whole), times(&plains, |response| response.whole));
         let unknown = if known == Known::Fragments { ", fragments not read before" } else { "" };
         let what = format!("{}, {}, {line}{unknown}", title.layout.name(), protocol.name);
         let note = format!("median of {}, most {:.2}", head.len(), ms(head.iter().copied().max().unwrap()));

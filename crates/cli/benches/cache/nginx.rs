@@ -95,8 +95,8 @@ impl Nginx {
     /// Returns the log up to a request that this function sends.
     fn text(&self) -> String {
         let mark = format!("/mark-{}", self.marks.fetch_add(1, Relaxed));
-        let answer = crate::client::get(self.address(), &mark);
-        assert_eq!(answer.status, 404);
+        let response = crate::client::get(self.address(), &mark);
+        assert_eq!(response.status, 404);
         loop {
             let text = fs::read_to_string(&self.log).unwrap();
             // nginx writes the line once the response is sent, which may be after the client has

@@ -58,8 +58,8 @@ impl Origin {
 
     /// Returns the sum of all series of a metric that have these labels.
     pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
-        let answer = crate::client::get(self.admin, "/metrics");
-        let series = answer.text().lines().filter(|line| {
+        let response = crate::client::get(self.admin, "/metrics");
+        let series = response.text().lines().filter(|line| {
             line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
                 && labels.iter().all(|label| line.contains(label))
         });

@@ -65,10 +65,10 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             origin.quiet();
             let mark = bench.nginx.mark();
             let segment = title.protocol("HLS TS").tracks[0].segments.get(n % 12).unwrap();
-            let answer = connection.get(&segment.url.replacen(&title.path, &copy.path, 1));
-            assert_eq!((answer.length, answer.digest), (segment.length, segment.digest));
-            times.push(answer.whole);
-            first = first.or_else(|| Some((answer.whole, begun.elapsed())));
+            let response = connection.get(&segment.url.replacen(&title.path, &copy.path, 1));
+            assert_eq!((response.length, response.digest), (segment.length, segment.digest));
+            times.push(response.whole);
+            first = first.or_else(|| Some((response.whole, begun.elapsed())));
             origin.quiet();
             requests += bench.nginx.since(mark).len();
         }

@@ -141,7 +141,7 @@ pub(crate) struct Client {
 
 /// A response: the bytes of its head, and its body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) head: usize,
     pub(crate) body: Vec<u8>,
 }
@@ -152,11 +152,11 @@ impl Client {
     }
 
     /// Requests a URL. The status must be 200, and the body must have a stated length.
-    pub(crate) fn get(&mut self, url: &str) -> Result<Answer, String> {
-        self.ask(url).map_err(|error| format!("{url}: {error}"))
+    pub(crate) fn get(&mut self, url: &str) -> Result<Response, String> {
+        self.request(url).map_err(|error| format!("{url}: {error}"))
     }
 
-    fn ask(&mut self, url: &str) -> io::Result<Answer> {
+    fn request(&mut self, url: &str) -> io::Result<Response> {
         let request = format!("GET {url} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
         self.reader.get_mut().write_all(request.as_bytes())?;
         let mut line = String::new();
@@ -179,6 +179,6 @@ impl Client {
         }
         let mut body = vec![0; length.ok_or_else(|| io::Error::other("no length"))?];
         self.reader.read_exact(&mut body)?;
-        Ok(Answer { head, body })
+        Ok(Response { head, body })
     }
 }

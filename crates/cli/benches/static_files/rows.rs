@@ -126,11 +126,11 @@ impl Setup {
         let mut client = Client::connect(server.port())?;
         let mut heads = 0;
         for (url, body) in &self.segments {
-            let answer = client.get(url)?;
-            if answer.body != *body {
+            let response = client.get(url)?;
+            if response.body != *body {
                 return Err(format!("{url} is not what it should be").into());
             }
-            heads += answer.head;
+            heads += response.head;
         }
         Ok(heads as f64 / self.segments.len() as f64)
     }
@@ -311,8 +311,8 @@ impl Bench {
             while (body.len() as f64) < done.bytes / done.requests - NGINX_HEAD {
                 body.push('x');
             }
-            fs::write(files.join("answer"), body)?;
-            let plain = Wrk { seconds: 1, ..Wrk::new(&files, ["/answer".to_owned()])? };
+            fs::write(files.join("response"), body)?;
+            let plain = Wrk { seconds: 1, ..Wrk::new(&files, ["/response".to_owned()])? };
             let static_file = Loaded { server: &nginx, head: 0.0, wrk: &plain };
             let mut rounds = Vec::new();
             let mut files = Vec::new();
@@ -366,11 +366,11 @@ impl Bench {
             let mut client = Client::connect(latemux.port())?;
             let mut heads = 0;
             for (url, body) in &segments {
-                let answer = client.get(url)?;
-                if answer.body != *body {
+                let response = client.get(url)?;
+                if response.body != *body {
                     return Err(Failure::from(format!("{url} is not what it should be")));
                 }
-                heads += answer.head;
+                heads += response.head;
             }
             Ok(heads as f64 / segments.len() as f64)
         };

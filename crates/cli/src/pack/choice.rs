@@ -22,7 +22,7 @@ pub(super) enum Content {
     Ismv(Vec<usize>),
 }
 
-/// Returns the files to write, and why requested tracks are left out.
+/// Returns the files to write, and a sentence for each requested track that is left out.
 ///
 /// # Errors
 /// Returns an error if a requested track does not exist, no track can be written, or several tracks
@@ -96,8 +96,8 @@ fn output_name(pattern: &str, title: &Title, track: &TitleTrack) -> String {
         true => pattern.to_owned(),
         false => format!("{}/{{track}}.{{ext}}", pattern.trim_end_matches('/')),
     };
-    // The bit rate is a whole number of thousands, and no other track of the title has the same
-    // name.
+    // Bit rates in names are multiples of 1000, so the file names are as distinct as the track
+    // names.
     let name = format!("{}-{}k", track.name.stem, track.name.bitrate / 1000);
     pattern.replace("{ext}", cmaf_extension(title.track(track).kind)).replace("{track}", &name)
 }

@@ -19,7 +19,7 @@ use latemux_storage::write::Writer;
 /// Number of segments planned at a time, before any is read.
 const PLANNED: usize = 8;
 
-/// Number of segments being read at a time: while one is written, the next are fetched.
+/// Number of segments read at a time. While one is written, the next are fetched.
 const OPENED: usize = 3;
 
 /// A file that is planned but not written.
@@ -107,17 +107,17 @@ impl Packing {
     async fn write_ismv(&self, tracks: &[usize], writer: &mut Writer) -> Result<u64> {
         let layout = IsmvFile::new(&self.title.title, tracks)?;
         let mut written = self.put(layout.header(), writer).await?;
-        let mut places = Vec::new();
-        let open = |place: latemux_packager::pack::ismv::FragmentRequest| async move {
-            let (fragment, bytes) = self.open(place.resource).await?;
-            anyhow::Ok((place.track, fragment, bytes))
+        let mut entries = Vec::new();
+        let open = |request: latemux_packager::pack::ismv::FragmentRequest| async move {
+            let (fragment, bytes) = self.open(request.resource).await?;
+            anyhow::Ok((request.track, fragment, bytes))
         };
         let mut segments = stream::iter(layout.fragments()).map(open).buffered(OPENED);
         while let Some((track, fragment, bytes)) = segments.try_next().await? {
-            places.push((track, written, fragment));
+            entries.push((track, written, fragment));
             written += self.copy(fragment, bytes, writer).await?;
         }
-        written += self.put(layout.index(&places), writer).await?;
+        written += self.put(layout.index(&entries), writer).await?;
         Ok(written)
     }
 

@@ -20,14 +20,14 @@ use url::Url;
 /// Starts a server on a free port that handles every connection in the given way. It ends with the
 /// test.
 fn start_server(
-    answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+    respond: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let answer = std::sync::Arc::new(answer);
+    let respond = std::sync::Arc::new(respond);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (Ok(mut stream), answer) = (stream, answer.clone()) else { return };
+            let (Ok(mut stream), respond) = (stream, respond.clone()) else { return };
             std::thread::spawn(move || {
                 let mut head = Vec::new();
                 let mut byte = [0];
@@ -35,7 +35,7 @@ fn start_server(
                     head.push(byte[0]);
                 }
                 let path = String::from_utf8_lossy(&head).split(' ').nth(1).unwrap_or_default().to_owned();
-                let _ = answer(&path, &mut stream);
+                let _ = respond(&path, &mut stream);
             });
         }
     });

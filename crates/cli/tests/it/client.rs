@@ -30,7 +30,7 @@ pub(crate) fn get(server: SocketAddr, path: &str) -> Answer {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")
         .expect("request is sent");
     let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).expect("answer arrives");
+    stream.read_to_end(&mut bytes).expect("response arrives");
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
     let head = std::str::from_utf8(&bytes[..end]).expect("ASCII head");
     let mut lines = head.split("\r\n");

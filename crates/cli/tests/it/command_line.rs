@@ -101,8 +101,8 @@ fn metrics_are_served_at_the_admin_address() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0", "--debug-headers"], &[]);
     let admin = server.admin.expect("the admin address is printed");
     assert_ne!(admin, server.address);
-    let answer = get(server.address, "/harbour/.mpd");
-    assert_eq!((answer.status, answer.headers["latemux-cache"].as_str()), (200, "filled"));
+    let response = get(server.address, "/harbour/.mpd");
+    assert_eq!((response.status, response.headers["latemux-cache"].as_str()), (200, "filled"));
     let metrics = get(admin, "/metrics");
     let counted = "latemux_responses_total{protocol=\"dash\",class=\"manifest\",status=\"2xx\"} 1\n";
     assert!(metrics.text().contains(counted), "{}", metrics.text());

@@ -116,7 +116,7 @@ fn section(
     }
 }
 
-/// Every configuration type of a source file with its keys.
+/// Returns every configuration type of a source file with its keys.
 fn declared(source: &str, path: &PathBuf) -> Vec<(String, Vec<Key>)> {
     let file = syn::parse_file(&fs::read_to_string(path).unwrap()).unwrap();
     let structs = file.items.into_iter().filter_map(|item| match item {
@@ -132,7 +132,7 @@ fn declared(source: &str, path: &PathBuf) -> Vec<(String, Vec<Key>)> {
         .collect()
 }
 
-/// A type's name, with its crate if two crates use the name.
+/// Returns a type's name, with its crate if two crates use the name.
 fn qualified(source: &str, name: &str) -> String {
     match name {
         "Config" => format!("{}::Config", source.split('/').nth(1).unwrap()),
@@ -140,7 +140,7 @@ fn qualified(source: &str, name: &str) -> String {
     }
 }
 
-/// The key of a field. `None` if no file can set it.
+/// Returns the key of a field, or `None` if no file can set the field.
 fn key(field: &Field) -> Option<Key> {
     let name = field.ident.as_ref().unwrap().to_string();
     let mut with = None;
@@ -187,7 +187,7 @@ fn key(field: &Field) -> Option<Key> {
     Some(Key { name, since, doc, kind })
 }
 
-/// The last segment of a type's path, or of what an `Option` holds.
+/// Returns the last segment of a type's path. For an `Option`, it is that of the inner type.
 fn type_name(ty: &Type) -> String {
     let Type::Path(path) = ty else { panic!("a type without a path") };
     let segments = &path.path.segments;
@@ -207,7 +207,7 @@ fn type_name(ty: &Type) -> String {
     }
 }
 
-/// The doc comment as one line.
+/// Returns the doc comment as one line.
 fn doc(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {

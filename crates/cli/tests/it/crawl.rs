@@ -17,18 +17,18 @@ pub(crate) fn crawl(server: SocketAddr, entries: &[String]) -> BTreeMap<String, 
         if found.contains_key(&path) {
             continue;
         }
-        let answer = get(server, &path);
-        assert_eq!(answer.status, 200, "{path}: {}", String::from_utf8_lossy(&answer.body));
-        let links = match answer.headers["content-type"].as_str() {
-            "application/vnd.apple.mpegurl" => hls(answer.text()),
-            "application/dash+xml" => dash(answer.text()),
-            "application/vnd.ms-sstr+xml" => smooth(answer.text()),
-            "application/f4m+xml" => hds(answer.text()),
-            "video/abst" => hds_fragments(&path, &answer.body),
+        let response = get(server, &path);
+        assert_eq!(response.status, 200, "{path}: {}", String::from_utf8_lossy(&response.body));
+        let links = match response.headers["content-type"].as_str() {
+            "application/vnd.apple.mpegurl" => hls(response.text()),
+            "application/dash+xml" => dash(response.text()),
+            "application/vnd.ms-sstr+xml" => smooth(response.text()),
+            "application/f4m+xml" => hds(response.text()),
+            "video/abst" => hds_fragments(&path, &response.body),
             _ => Vec::new(),
         };
         open.extend(links.iter().map(|link| resolve(&path, link)));
-        found.insert(path, answer);
+        found.insert(path, response);
     }
     found
 }

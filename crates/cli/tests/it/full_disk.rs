@@ -37,8 +37,8 @@ fn a_cache_on_a_full_disk_does_not_stop_serving() {
         for _ in 0..2 {
             let got = crawl(server.address, &entries);
             assert_eq!(got.len(), calm.len());
-            for (url, answer) in &got {
-                assert!(answer.body == calm[url].body, "{url}");
+            for (url, response) in &got {
+                assert!(response.body == calm[url].body, "{url}");
             }
         }
         let log = server.stop();

@@ -92,11 +92,11 @@ fn served(server: SocketAddr, title: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u
     let mut cmaf = BTreeSet::new();
     let mut smooth = BTreeSet::new();
     let entries = [".mpd", "Manifest"].map(|entry| format!("{title}/{entry}"));
-    for (path, answer) in crawl(server, &entries) {
+    for (path, response) in crawl(server, &entries) {
         if path.contains("/Fragments(") {
-            smooth.insert(answer.body);
+            smooth.insert(response.body);
         } else if path.contains("/dash/") {
-            cmaf.insert(answer.body);
+            cmaf.insert(response.body);
         }
     }
     (cmaf, smooth)

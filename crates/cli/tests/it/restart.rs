@@ -13,8 +13,8 @@ use std::{
 use tempfile::TempDir;
 
 fn metric(server: &Server, name: &str) -> u64 {
-    let answer = get(server.admin.expect("asked for"), "/metrics");
-    let line = answer.text().lines().find_map(|line| line.strip_prefix(name)).expect("a metric");
+    let response = get(server.admin.expect("asked for"), "/metrics");
+    let line = response.text().lines().find_map(|line| line.strip_prefix(name)).expect("a metric");
     line.trim().parse().expect("a number")
 }
 

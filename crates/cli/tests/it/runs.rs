@@ -88,8 +88,8 @@ fn parts_are_merged_from_a_bucket() {
 fn server_with_late_responses() -> (String, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (heard, hears) = mpsc::channel();
-    let (may, answers) = mpsc::channel::<()>();
+    let (request_sent, requests) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         let mut count = 0;
         for stream in listener.incoming() {
@@ -99,16 +99,16 @@ fn server_with_late_responses() -> (String, mpsc::Receiver<()>, mpsc::Sender<()>
             while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
                 head.push(byte[0]);
             }
-            let _ = heard.send(());
+            let _ = request_sent.send(());
             count += 1;
             if count > 3 {
-                let _ = answers.recv();
+                let _ = released.recv();
             }
             let _ =
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
         }
     });
-    (format!("http://{address}/x"), hears, may)
+    (format!("http://{address}/x"), requests, release)
 }
 
 fn signal(name: &str, pid: u32) {
@@ -181,9 +181,9 @@ fn a_run_with_a_silent_bucket_can_be_stopped() {
             let _ = stream.read_exact(&mut body);
             let _ = heard.send(head.lines().next().unwrap_or_default().to_owned());
             if count == 0 {
-                let answer =
+                let response =
                     b"HTTP/1.1 200 OK\r\nETag: \"e\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-                let _ = stream.write_all(answer);
+                let _ = stream.write_all(response);
             } else {
                 kept.push(stream);
             }

@@ -43,17 +43,17 @@ fn every_published_setup_works_as_described() {
         let id = id.unwrap();
         let dash = format!("{title}/dash/x-{id}-0.dash");
         let hls = format!("{title}/hls/x-{id}-1.m4s");
-        let answers = [&dash, &dash, &hls].map(|url| get(server.address, url));
-        for (answer, outcome) in answers.iter().zip(outcomes) {
-            assert_eq!(answer.status, 200, "{name}");
+        let responses = [&dash, &dash, &hls].map(|url| get(server.address, url));
+        for (response, outcome) in responses.iter().zip(outcomes) {
+            assert_eq!(response.status, 200, "{name}");
             // A head may be sent before the outcome is known, and while the bytes of an earlier
             // request still arrive.
-            let told = answer.headers["latemux-cache"].as_str();
-            let early = outcome == "filled" || (outcome == "hit_memory" && told == "joined");
-            assert!(told == outcome || early, "{name}: {told}");
+            let reported = response.headers["latemux-cache"].as_str();
+            let early = outcome == "filled" || (outcome == "hit_memory" && reported == "joined");
+            assert!(reported == outcome || early, "{name}: {reported}");
         }
-        assert_eq!(answers[1].headers["latemux-storage-requests"] != "0", asks, "{name}");
-        bodies.push(answers.map(|answer| answer.body));
+        assert_eq!(responses[1].headers["latemux-storage-requests"] != "0", asks, "{name}");
+        bodies.push(responses.map(|response| response.body));
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1, "set-ups send different bytes");

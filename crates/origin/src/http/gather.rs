@@ -1,7 +1,7 @@
-//! Gathers frames that are ready together into one frame, so that one vectored write sends them.
+//! Gathers the frames that are ready into one frame, so that one vectored write sends them.
 //!
-//! In an interleaved file, a segment of one track is some hundred slices. hyper writes once for
-//! every 16 frames, whatever their size, but it writes a frame of many slices whole.
+//! In an interleaved file, a segment of one track is some hundred slices. hyper makes one write for
+//! every 16 frames, whatever their size. It writes a frame of many slices at once.
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
@@ -21,7 +21,7 @@ const ENOUGH: usize = 512 << 10;
 #[derive(Debug)]
 pub(crate) struct GatheringBody<B: Body> {
     inner: B,
-    /// Error that follows the frame gathered before it.
+    /// Error to return after the frame that was gathered before it.
     error: Option<Box<B::Error>>,
 }
 

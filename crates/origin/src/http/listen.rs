@@ -11,9 +11,9 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-/// Most connections that may wait to be accepted. The kernel lowers it to its `net.core.somaxconn`,
-/// 4096 by default. Clients beyond it are not told, and try again after a second, three, seven, or
-/// up to a minute.
+/// Most connections that may wait to be accepted. The kernel lowers the number to
+/// `net.core.somaxconn`, 4096 by default. Further clients get no reply: they retry after 1, 3 and 7
+/// seconds, and so on up to a minute.
 const BACKLOG: u32 = 4096;
 /// Shortest time between two warnings that all connections are in use.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// rights that the process lacks.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of an earlier process that are in TIME_WAIT do not keep this one from starting.
+    // Lets this process start while connections of an earlier one are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -37,7 +37,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 pub(crate) struct Acceptor {
     listener: TcpListener,
     slots: Arc<Semaphore>,
-    max_connections: usize,
+    pub(crate) max_connections: usize,
     /// Time of the last warning that all connections are in use.
     warned: Option<Instant>,
 }
@@ -48,12 +48,9 @@ impl Acceptor {
         Self { listener, slots: Arc::new(Semaphore::new(max_connections)), max_connections, warned: None }
     }
 
-    pub(crate) fn max_connections(&self) -> usize {
-        self.max_connections
-    }
-
-    /// Accepts the next connection when one is allowed. The connection counts as open for as long
-    /// as the permit lives. Returns `None` if accepting failed; the caller tries again.
+    /// Accepts the next connection, after waiting until one more is allowed. The connection counts
+    /// as open for as long as the permit lives. Returns `None` if accepting failed and the caller
+    /// should try again.
     pub(crate) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -64,20 +61,21 @@ impl Acceptor {
         };
         match self.listener.accept().await {
             Ok((stream, _)) => {
-                // Heads and last frames are small, and must not wait for an acknowledgement.
+                // Small writes, such as heads and last frames, must not wait for an
+                // acknowledgement.
                 let _ = stream.set_nodelay(true);
                 Some((stream, slot))
             }
             Err(error) => {
                 tracing::warn!(reason = "accept", "{error}");
-                // The process is probably out of descriptors, so others must be closed first.
+                // The process is probably out of file descriptors until other connections close.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 None
             }
         }
     }
 
-    /// Warns that clients wait, which they cannot find out themselves.
+    /// Warns the operator that clients wait. The clients themselves get no notice.
     fn warn(&mut self) {
         if self.warned.is_none_or(|when| when.elapsed() >= WARN_INTERVAL) {
             self.warned = Some(Instant::now());

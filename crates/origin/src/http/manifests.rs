@@ -1,10 +1,9 @@
-//! Manifests, kept in memory as text and compressed, because making one takes every sample of a
+//! Manifests, kept in memory both as text and compressed. Making a manifest takes all samples of a
 //! title.
 
 use crate::{
     Error,
     config::CacheControlConfig,
-    http::page,
     http::respond::{Coding, Representation, ResponseHead, accepts_gzip, decide, etag, is_plain},
     observe::metrics::CacheWatch,
     read::body::Body,
@@ -24,7 +23,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Estimate of the memory that a head takes, in bytes. Most take less.
+/// Estimate of the memory that the head of a response takes, in bytes. Most take less.
 const HEAD: usize = 2 << 10;
 
 /// A manifest.
@@ -41,7 +40,7 @@ pub(crate) struct Manifest {
 #[derive(Debug)]
 struct EncodedManifest {
     bytes: Bytes,
-    /// Head of the response to plain requests, kept from the first of them.
+    /// Head of the response to plain requests. The first such request sets it.
     plain_head: OnceLock<ResponseHead>,
 }
 
@@ -50,7 +49,6 @@ impl EncodedManifest {
         Self { bytes, plain_head: OnceLock::new() }
     }
 
-    /// Returns the bytes of memory this value holds.
     fn weight(&self) -> usize {
         self.bytes.len() + HEAD
     }
@@ -61,12 +59,8 @@ impl Manifest {
         self.text.weight() + self.gzip.as_ref().map_or(0, EncodedManifest::weight)
     }
 
-    /// Responds with the manifest, compressed if the client accepts that. A range is always one of
+    /// Responds with the manifest, compressed if the client accepts that. A range always refers to
     /// the uncompressed text.
-    ///
-    /// # Errors
-    /// [`Error::PreconditionFailed`] and [`Error::RangeNotSatisfiable`] for the request's
-    /// conditions.
     pub(crate) fn respond(
         &self,
         request: &Parts,
@@ -80,10 +74,10 @@ impl Manifest {
             Some(gzip) => (gzip, Coding::Gzip, "-gz"),
             None => (&self.text, Coding::Identity, ""),
         };
-        // All plain requests get the same head, so that it is made once.
+        // All plain requests get the same head, so the head is made only once.
         let is_plain = is_plain(request);
         if let Some(head) = encoded.plain_head.get().filter(|_| is_plain) {
-            return Ok(page::small(head.clone(), &encoded.bytes));
+            return Ok(head.clone().respond_from(&encoded.bytes));
         }
         let representation = Representation {
             content_type: self.content_type,
@@ -96,7 +90,7 @@ impl Manifest {
         if is_plain {
             let _ = encoded.plain_head.set(head.clone());
         }
-        Ok(page::small(head, &encoded.bytes))
+        Ok(head.respond_from(&encoded.bytes))
     }
 }
 
@@ -139,9 +133,6 @@ impl Manifests {
     }
 
     /// Returns the manifest at an address of a title, from memory if it is there.
-    ///
-    /// # Errors
-    /// [`Error::Pack`] for a manifest that does not exist or cannot be made.
     pub(crate) async fn get(
         &self,
         title: &Arc<LoadedTitle>,
@@ -155,8 +146,8 @@ impl Manifests {
         let address = address.clone();
         let start = move || {
             async move {
-                // The manifest of a long title takes milliseconds. It must not hold up other
-                // requests.
+                // Making the manifest of a long title takes milliseconds, which must not hold up
+                // other requests.
                 let made = tokio::task::spawn_blocking(move || make(&title, &address)).await;
                 made.unwrap_or(Err(Error::Internal("making a manifest panicked"))).map(Arc::new)
             }
@@ -191,7 +182,7 @@ fn text_of(plan: &Plan) -> Result<Bytes, Error> {
     Ok(text.freeze())
 }
 
-/// Compresses text. The header holds neither time nor name, so that every node gets the same bytes.
+/// Compresses text. The gzip header has neither time nor name, so every node sends the same bytes.
 fn compress(text: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::default());
     encoder.write_all(text).ok()?;

@@ -1,6 +1,7 @@
 //! Status and headers of a response: conditions, ranges, caching and CORS (RFC 9110, RFC 9111).
 
 use crate::{Error, read::body::Body};
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{self, AsHeaderName},
@@ -8,18 +9,28 @@ use http::{
 };
 use std::ops::Range;
 
-/// The state of a resource that a response would send, before the request's conditions apply.
+/// A resource in the form in which a response may send it: whole, in part, or only its head.
 #[derive(Debug, Clone)]
 pub(crate) struct Representation {
     pub(crate) content_type: &'static str,
     /// Exact length in bytes, after content coding.
     pub(crate) length: u64,
-    /// Strong ETag, if there is one.
     pub(crate) etag: Option<Etag>,
-    /// Value of `Cache-Control`, if it is sent.
+    /// Value of `Cache-Control`. `None` sends no such header.
     pub(crate) cache_control: Option<HeaderValue>,
-    /// Content coding.
     pub(crate) coding: Coding,
+}
+
+impl Representation {
+    /// Returns a representation without content coding, of a resource that has no other.
+    pub(crate) fn fixed(
+        content_type: &'static str,
+        length: u64,
+        etag: Option<Etag>,
+        cache_control: Option<HeaderValue>,
+    ) -> Self {
+        Self { content_type, length, etag, cache_control, coding: Coding::Fixed }
+    }
 }
 
 /// Content coding of a representation.
@@ -38,8 +49,7 @@ pub(crate) enum Coding {
 pub(crate) struct ResponseHead {
     status: StatusCode,
     headers: HeaderMap,
-    /// Range of the body in the representation. `None` if there is no body, so nothing need be
-    /// read.
+    /// Range of the representation that is the body. `None` if the response has no body.
     pub(crate) window: Option<Range<u64>>,
 }
 
@@ -54,7 +64,7 @@ impl Etag {
     /// Room for two quotes, 32 digits, and a suffix for the content coding.
     const MAX_LEN: usize = 40;
 
-    /// Puts text and suffix in quotes. A part that does not fit is left out.
+    /// Puts text and suffix in quotes. Each piece is left out if it does not fit.
     fn quoted(text: &[u8], suffix: &str) -> Self {
         let mut etag = Self { text: [0; Self::MAX_LEN], len: 0 };
         for part in [b"\"", text, suffix.as_bytes(), b"\""] {
@@ -87,8 +97,8 @@ pub(crate) fn no_cache() -> Option<HeaderValue> {
     Some(HeaderValue::from_static("no-cache"))
 }
 
-/// Returns true for a GET of the whole resource without conditions. For one representation,
-/// [`decide`] gives all such requests the same head.
+/// Returns true for a GET of the whole resource without conditions. For a given representation,
+/// [`decide`] returns the same head to all such requests.
 pub(crate) fn is_plain(request: &Parts) -> bool {
     let is_condition = |name: &HeaderName| {
         *name == header::RANGE || *name == header::IF_NONE_MATCH || *name == header::IF_MATCH
@@ -97,10 +107,6 @@ pub(crate) fn is_plain(request: &Parts) -> bool {
 }
 
 /// Evaluates the request's conditions in the order of RFC 9110 §13.2.2.
-///
-/// # Errors
-/// Returns [`Error::PreconditionFailed`] if `If-Match` names no ETag of the representation, and
-/// [`Error::RangeNotSatisfiable`] if the range begins at or after its end.
 pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<ResponseHead, Error> {
     let headers = &request.headers;
     if headers.contains_key(header::IF_MATCH)
@@ -141,10 +147,22 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<ResponseH
     Ok(ResponseHead { status, headers: head, window })
 }
 
+/// Returns the head of a 304 response if the ETag alone decides on it. The length of `this` need
+/// not be known yet.
+pub(crate) fn not_modified(request: &Parts, this: &Representation) -> Result<Option<ResponseHead>, Error> {
+    match decide(request, this) {
+        Ok(head) => Ok((head.status == StatusCode::NOT_MODIFIED).then_some(head)),
+        Err(Error::RangeNotSatisfiable { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl ResponseHead {
-    /// Returns true if the client already has the representation.
-    pub(crate) fn is_not_modified(&self) -> bool {
-        self.status == StatusCode::NOT_MODIFIED
+    /// Adds a body whose bytes are in memory. `whole` is the whole representation.
+    pub(crate) fn respond_from(self, whole: &Bytes) -> Response<Body> {
+        let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(whole.len());
+        let body = self.window.clone().map(|w| Body::full(whole.slice(index(w.start)..index(w.end))));
+        self.respond(body.unwrap_or_else(Body::empty))
     }
 
     /// Adds the body.
@@ -156,8 +174,8 @@ impl ResponseHead {
     }
 }
 
-/// Makes the response to a failed request: one line of JSON.
-pub(crate) fn refuse(error: &Error, method: &Method) -> Response<Body> {
+/// Makes the response to a failed request. Its body is one line of JSON.
+pub(crate) fn error_response(error: &Error, method: &Method) -> Response<Body> {
     let (status, _) = error.status();
     let mut head = HeaderMap::with_capacity(8);
     allow_any_origin(&mut head);
@@ -181,8 +199,8 @@ pub(crate) fn refuse(error: &Error, method: &Method) -> Response<Body> {
 /// Supported methods.
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Makes the response to OPTIONS: pages of any site may request anything (Fetch standard §3.2).
-pub(crate) fn options() -> Response<Body> {
+/// Makes the response to OPTIONS. Pages of any site may request anything (Fetch standard §3.2).
+pub(crate) fn options_response() -> Response<Body> {
     let mut head = HeaderMap::with_capacity(6);
     allow_any_origin(&mut head);
     head.insert(header::ALLOW, HeaderValue::from_static(METHODS));
@@ -205,8 +223,7 @@ fn allow_any_origin(head: &mut HeaderMap) {
     );
 }
 
-/// Writes a number in decimal digits. As a header value it then takes one allocation instead of
-/// two.
+/// Writes a number in decimal digits. `HeaderValue::from(number)` would allocate once more.
 fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut first = digits.len();
     for (at, digit) in digits.iter_mut().enumerate().rev() {
@@ -234,7 +251,7 @@ enum Compare {
     Weak,
 }
 
-/// Returns true if a header's list of ETags holds the one of this representation, or is `*`.
+/// Returns true if a header's list of ETags has the ETag of this representation, or is `*`.
 fn matches_etag(
     headers: &HeaderMap,
     name: impl AsHeaderName,
@@ -249,8 +266,8 @@ fn matches_etag(
     })
 }
 
-/// Returns the range that a GET requests. Without a range, with several, and with one that cannot
-/// be parsed, it is `None`: the whole representation (RFC 9110 §14.2).
+/// Returns the range that a GET requests. Returns `None`, for the whole representation, if there is
+/// no range, more than one, or one that cannot be parsed (RFC 9110 §14.2).
 fn requested_range(request: &Parts, this: &Representation) -> Result<Option<Range<u64>>, Error> {
     if request.method != Method::GET {
         return Ok(None);
@@ -288,7 +305,7 @@ fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (first, last) = set.trim().split_once('-')?;
     let number = |text: &str| match text {
         "" => Some(None),
-        // A number that does not fit lies after the end of any representation.
+        // A number too large for a `u64` lies beyond the end of any representation.
         digits if digits.bytes().all(|b| b.is_ascii_digit()) => {
             Some(Some(digits.parse().unwrap_or(u64::MAX)))
         }
@@ -336,13 +353,7 @@ mod tests {
     }
 
     fn hundred() -> Representation {
-        Representation {
-            content_type: "video/mp4",
-            length: 100,
-            etag: Some(Etag::quoted(b"a", "")),
-            cache_control: None,
-            coding: Coding::Fixed,
-        }
+        Representation::fixed("video/mp4", 100, Some(Etag::quoted(b"a", "")), None)
     }
 
     #[test]

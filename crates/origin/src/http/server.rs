@@ -21,7 +21,12 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
 };
-use std::{convert::Infallible, future::Future, pin::pin, sync::Arc};
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -29,7 +34,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Everything a connection needs. `handler` makes the response to a request.
+/// The HTTP server. `handler` makes the response to a request.
 #[derive(Clone)]
 pub(crate) struct Server<H> {
     pub(crate) handler: H,
@@ -43,13 +48,13 @@ where
     H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    /// Serves until `shutdown` resolves. Then open responses may end, for at most
-    /// [`HttpConfig::drain_timeout`].
+    /// Serves until `shutdown` resolves. Open responses then get at most
+    /// [`HttpConfig::drain_timeout`] to end.
     pub(crate) async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let mut acceptor = Acceptor::new(listener, self.config.max_connections);
-        self.metrics.limit_connections(acceptor.max_connections());
+        self.metrics.connections_limit.store(acceptor.max_connections as u64, Relaxed);
         let graceful = GracefulShutdown::new();
-        // Dropping this set ends every connection, if draining takes too long.
+        // If draining takes too long, dropping this set ends every connection.
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -70,12 +75,12 @@ where
         }
         drop(acceptor);
         if timeout(self.config.drain_timeout, graceful.shutdown()).await.is_err() {
-            tracing::warn!(reason = "drain_timeout", "responses that take too long are broken off");
+            tracing::warn!(reason = "drain_timeout", "drain_timeout has passed: open responses are aborted");
         }
     }
 
-    /// Serves one connection. The future of each protocol is boxed, so that an idle connection does
-    /// not hold room for all of them.
+    /// Serves one connection. The future of each protocol is boxed, so an idle connection does not
+    /// take memory for all of them.
     async fn connection(self, stream: TcpStream, watcher: Watcher) {
         let stream = self.with_timeouts(stream);
         match self.tls.clone() {
@@ -90,8 +95,7 @@ where
             Ok(Err(error)) => tracing::debug!(reason = "tls", "{error}"),
             Ok(Ok(stream)) => {
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                // The first byte of the request has a time limit of its own, apart from the
-                // handshake.
+                // The time limit of the first byte starts again after the handshake.
                 let stream = self.with_timeouts(stream);
                 if is_http2 {
                     Box::pin(self.http2(stream, watcher)).await;
@@ -115,7 +119,7 @@ where
             .max_header_size(config.max_header_bytes.max(8192) as usize);
         let service = service_fn(move |request| {
             let response = handler(request);
-            // Boxed, so that an idle connection holds no room for a request.
+            // Boxed so that an idle connection takes no memory for a request.
             Box::pin(async move { Ok::<_, Infallible>(response.await.map(GatheringBody::new)) })
         });
         log_end(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
@@ -138,7 +142,7 @@ where
     }
 }
 
-/// Logs how a connection ended, at debug level: clients come and go.
+/// Logs the error of a connection at debug level, because clients often leave early.
 fn log_end(result: hyper::Result<()>) {
     if let Err(error) = result {
         tracing::debug!(reason = "connection", "{error}");

@@ -1,6 +1,7 @@
 //! Time limits for clients that take no bytes, and for clients that never send any.
 //!
-//! Every write of a connection passes this type, so it also joins small pieces into one write.
+//! Every write of a connection passes through [`StallTimeout`], so it also joins the small buffers
+//! of a vectored write.
 
 use std::{
     cell::RefCell,
@@ -15,7 +16,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// Most bytes of a vectored write that are copied into one buffer, because copying them is cheaper.
+/// Most bytes of a vectored write that are copied into one buffer. Below this size, copying is
+/// cheaper than a vectored write.
 const MAX_COPY: usize = 2 << 10;
 
 thread_local! {

@@ -1,7 +1,7 @@
 //! A time limit for HTTP/2 streams whose client takes no bytes although the connection is alive.
 //!
-//! While the window of a stream is closed, its body is not polled, so the body cannot notice. The
-//! task that runs the stream can.
+//! While the window of a stream is closed, hyper does not poll the body, so the time limit is
+//! checked in the task that runs the stream.
 
 use bytes::Bytes;
 use hyper::{
@@ -51,6 +51,7 @@ where
     }
 }
 
+/// A stream with a time limit.
 struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     progress: Arc<Progress>,
@@ -75,7 +76,7 @@ impl<F: Future> Future for WatchedStream<F> {
             self.timer = Some((waiting, Box::pin(sleep(self.stall_timeout))));
         }
         let Some((_, timer)) = &mut self.timer else { return Poll::Pending };
-        // Completing drops the stream, which resets it.
+        // When this future completes, the stream is dropped and thereby reset.
         timer.as_mut().poll(cx)
     }
 }

@@ -1,9 +1,9 @@
-//! A timer for deadlines that are nearly always moved before they pass.
+//! A timer for deadlines that are nearly always cancelled before they pass.
 //!
 //! hyper sets a deadline for the head of each request, and nearly every head arrives in time. A
-//! timer of the runtime would be registered under a lock, and removed again, for each request. Here
-//! each connection has one timer, which stays set to the deadline of an earlier request. When it
-//! fires, it is set to the deadline of the request that is awaited now.
+//! timer of the runtime for each request would be registered under a lock and removed again. Here
+//! each connection has one timer, which stays set to the deadline of an earlier request. When the
+//! timer fires, it is reset to the deadline of the request that is awaited now.
 
 use hyper::rt;
 use std::{
@@ -14,7 +14,8 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The timer of one connection. Only one deadline may be awaited at a time, because all share it.
+/// The timer of one connection. Only one deadline may be awaited at a time, because all deadlines
+/// share the timer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionTimer {
     current: Arc<Mutex<Option<Pin<Box<Sleep>>>>>,

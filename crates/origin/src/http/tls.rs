@@ -31,7 +31,7 @@ impl Tls {
     /// Reads a certificate chain and its private key, both in PEM.
     ///
     /// # Errors
-    /// Returns the [`TlsError`] of the first of the two that cannot be used.
+    /// Returns a [`TlsError`] if one of the two cannot be used, or if they do not match.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain = CertificateDer::pem_slice_iter(certificates)
             .collect::<Result<Vec<_>, _>>()

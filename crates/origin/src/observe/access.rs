@@ -1,5 +1,5 @@
 //! The access log: one line for each request, written when its body has ended, completely or not.
-//! It also counts the request in the metrics.
+//! The log also counts the request in the metrics.
 
 use crate::{
     Error,
@@ -7,11 +7,10 @@ use crate::{
     observe::metrics::{ResponseSeries, Responses, SeriesId},
     observe::trace::Trace,
 };
-use http::{HeaderMap, StatusCode, Uri, request::Parts};
+use http::{HeaderMap, StatusCode, request::Parts};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The log line of a request. It is written when this value is dropped, so that no request is
-/// missed.
+/// The log line of a request. Dropping the value writes the line, so no request is missed.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     trace: Trace,
@@ -27,44 +26,51 @@ pub(crate) struct AccessLog {
 const CLIENT_GONE: &str = "client_gone";
 
 impl AccessLog {
-    /// Starts the log line of a request. It is boxed because it moves along with the response.
+    /// Starts the log line of a request. The value is boxed because it moves with the response.
     pub(crate) fn start(trace: Trace, request: Parts) -> Box<Self> {
         trace.metrics().in_flight(true);
         Box::new(Self { trace, request, status: None, series: None, reason: CLIENT_GONE, bytes: 0 })
     }
 
-    /// Returns the head of the request. After [`Self::answered`], it has no headers.
+    /// Returns the head of the request. After [`Self::record_status`], the head has no headers.
     pub(crate) fn request(&self) -> &Parts {
         &self.request
     }
 
-    /// Notes the status of the response. The headers of the request are no longer needed.
-    pub(crate) fn answered(&mut self, status: StatusCode) {
+    /// Records the status of the response, and frees the headers of the request.
+    pub(crate) fn record_status(&mut self, status: StatusCode) {
         self.request.headers = HeaderMap::new();
         self.status = Some(status);
         self.count();
     }
 
-    /// Notes that the response is an error, and logs the error itself.
-    pub(crate) fn refused(&mut self, error: &Error) {
-        let (status, fault) = error.status();
-        self.status = Some(status);
-        self.reason = error.reason();
+    /// Records and logs the error of a request that gets an error response.
+    pub(crate) fn record_error_response(&mut self, error: &Error) {
+        self.record_error(error);
+        self.status = Some(error.status().0);
         self.trace.metrics().refusals.count(self.reason);
-        log_error(error, fault, &self.request.uri);
     }
 
-    /// Notes that the response ended early after its head was sent, and logs the error.
-    pub(crate) fn broken_off(&mut self, error: &Error) {
-        self.reason = error.reason();
+    /// Records and logs the error that ended a body early, after the head was sent.
+    pub(crate) fn record_body_error(&mut self, error: &Error) {
+        self.record_error(error);
         self.trace.metrics().broken_off.count(self.reason);
-        let (_, fault) = error.status();
-        log_error(error, fault, &self.request.uri);
     }
 
-    /// Notes bytes of the body that were handed to the connection. `is_last` says that the body is
-    /// complete.
-    pub(crate) fn sent(&mut self, bytes: u64, is_last: bool) {
+    fn record_error(&mut self, error: &Error) {
+        let reason = error.reason();
+        let path = &self.request.uri;
+        match error.status().1 {
+            Fault::Client => tracing::debug!(reason, %path, "{error}"),
+            Fault::Source | Fault::Storage => tracing::warn!(reason, %path, "{error}"),
+            Fault::Origin => tracing::error!(reason, %path, "{error}"),
+        }
+        self.reason = reason;
+    }
+
+    /// Records bytes of the body that were handed to the connection. If `is_last` is true, the body
+    /// is complete.
+    pub(crate) fn record_sent(&mut self, bytes: u64, is_last: bool) {
         let is_first = self.bytes == 0;
         self.bytes += bytes;
         if is_last && self.reason == CLIENT_GONE {
@@ -96,15 +102,6 @@ impl AccessLog {
     }
 }
 
-fn log_error(error: &Error, fault: Fault, path: &Uri) {
-    let reason = error.reason();
-    match fault {
-        Fault::Client => tracing::debug!(reason, %path, "{error}"),
-        Fault::Source | Fault::Storage => tracing::warn!(reason, %path, "{error}"),
-        Fault::Origin => tracing::error!(reason, %path, "{error}"),
-    }
-}
-
 impl Drop for AccessLog {
     fn drop(&mut self) {
         if self.series.is_none() {
@@ -117,7 +114,7 @@ impl Drop for AccessLog {
         }
         metrics.count_outcome(trace.labels().class, trace.outcome_rank());
         metrics.in_flight(false);
-        // Evaluated only if the log takes the line.
+        // Called only if the filter of the log lets the line pass.
         let ms = || u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "access",

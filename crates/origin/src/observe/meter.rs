@@ -1,11 +1,11 @@
-//! Counts requests to storage, in the metrics and in the record of the current request.
+//! Counts requests to storage in the metrics and in the record of the current request.
 
 use crate::observe::{
     metrics::{ReadPurpose, StorageTotals},
     trace::Trace,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Listing, Outcome, Read, ReadRequest, Storage, StorageError};
+use latemux_storage::{Key, Listing, Outcome, Read, ReadObserver, ReadRequest, Storage, StorageError};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -38,38 +38,31 @@ struct Metered {
 }
 
 impl Metered {
-    /// Counts a request, and returns the record of the current request that caused it.
-    fn count(&self, purpose: ReadPurpose) -> Option<Trace> {
+    /// Counts a request to storage, and returns the observer of the request that caused it.
+    fn count(&self, purpose: ReadPurpose) -> Option<Arc<dyn ReadObserver>> {
         self.totals.of(purpose).requests.fetch_add(1, Relaxed);
-        let trace = Trace::current();
-        if let Some(trace) = &trace {
-            trace.count_storage_request();
-            trace.note(Outcome::Filled);
-        }
-        trace
+        let observer = Trace::current()?.observer();
+        observer.on_storage_request();
+        observer.on_outcome(Outcome::Filled);
+        Some(observer)
     }
 }
 
 impl Storage for Metered {
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let trace = self.count(self.purpose);
+            let observer = self.count(self.purpose);
             let began = Instant::now();
             let totals = self.totals.clone();
             let purpose = self.purpose;
-            let mut read = self
-                .inner
-                .read(request)
-                .await
-                .inspect_err(|_| _ = totals.of(purpose).errors.fetch_add(1, Relaxed))?;
+            let read = self.inner.read(request).await;
+            let mut read = read.inspect_err(|_| _ = totals.of(purpose).errors.fetch_add(1, Relaxed))?;
             totals.of(purpose).first_byte.observe(began.elapsed());
             let count = move |frame: &Result<bytes::Bytes, StorageError>| match frame {
                 Ok(frame) => {
                     let bytes = frame.len() as u64;
                     totals.of(purpose).bytes.fetch_add(bytes, Relaxed);
-                    if let Some(trace) = &trace {
-                        trace.count_storage_bytes(bytes);
-                    }
+                    observer.iter().for_each(|observer| observer.on_storage_bytes(bytes));
                 }
                 Err(_) => _ = totals.of(purpose).errors.fetch_add(1, Relaxed),
             };

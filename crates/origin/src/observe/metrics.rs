@@ -4,25 +4,37 @@
 //! - `responses`: responses by protocol, class and status, with their bytes and times
 //! - `reasons`: errors by their stable word
 //! - `storage`: requests to storage by purpose
-//! - `background`: results of background work
-//! - `exposition`: all of them as OpenMetrics text
+//! - `exposition`: writes all counters as OpenMetrics text
 //! - `process`: figures of this process
 
-mod background;
+/// Defines an enum of labels, and `ALL`: the labels in order, each with its word in metrics.
+macro_rules! labels {
+    ($(#[$meta:meta])* pub(crate) enum $name:ident {
+        $($(#[$doc:meta])* $label:ident = $word:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $name { $($(#[$doc])* $label,)* }
+
+        impl $name {
+            pub(crate) const ALL: [(Self, &'static str); [$($word),*].len()] =
+                [$((Self::$label, $word)),*];
+        }
+    };
+}
+
 mod exposition;
 mod process;
 mod reasons;
 mod responses;
 mod storage;
 
-pub(crate) use background::{Prefetched, Written};
 pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use responses::{ClassLabel, RequestLabels, ResponseSeries, Responses, SeriesId};
 pub(crate) use storage::{ReadPurpose, StorageTotals};
 
 use latemux_cache::Cache;
-use latemux_storage::Outcome;
-use latemux_storage::Registry;
+use latemux_storage::{Outcome, Registry};
 use reasons::Reasons;
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -37,9 +49,9 @@ pub(crate) struct Metrics {
     pub(crate) refusals: Reasons,
     /// Responses that ended early after their head, or before it because the client left.
     pub(crate) broken_off: Reasons,
-    /// Responses by class and most expensive outcome. The first outcome is none.
+    /// Responses by class, then by most expensive outcome. Position 0 counts those without one.
     outcomes: [[AtomicU64; 1 + Outcome::NAMES.len()]; ClassLabel::ALL.len()],
-    storage: Arc<StorageTotals>,
+    pub(crate) storage: Arc<StorageTotals>,
     /// Source bytes that went into responses.
     pub(crate) media_used: AtomicU64,
     /// Results of writing index MP4s.
@@ -48,11 +60,43 @@ pub(crate) struct Metrics {
     in_flight: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
-    connections_limit: AtomicU64,
+    pub(crate) connections_limit: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
     /// The range cache, if it has a disk.
-    disk: OnceLock<Cache>,
-    back_ends: OnceLock<Registry>,
+    pub(crate) disk: OnceLock<Cache>,
+    pub(crate) back_ends: OnceLock<Registry>,
+}
+
+labels! {
+    /// Result of an attempt to write an index MP4.
+    pub(crate) enum Written {
+        /// The index MP4 is the first for its media.
+        Created = "new",
+        /// The index MP4 replaces one that described another version of the media.
+        Replaced = "anew",
+        /// An index MP4 exists already, written by this program or another.
+        Present = "present",
+        /// Another writer was faster.
+        LostRace = "taken",
+        /// The name of the index MP4 would also stand for another media file.
+        Ambiguous = "ambiguous",
+        /// The index MP4 could not be made or written.
+        Failed = "failed",
+    }
+}
+
+labels! {
+    /// Result of an attempt to prefetch a segment.
+    pub(crate) enum Prefetched {
+        /// The whole segment is in the cache. It may have been there before.
+        Read = "read",
+        /// The limit of segments read at one time was reached.
+        NoRoom = "no_room",
+        /// The client of the preceding segment left.
+        Abandoned = "abandoned",
+        /// Storage or the source failed. A request for the segment will report the error.
+        Failed = "failed",
+    }
 }
 
 /// Counts of index MP4s by the result of writing them.
@@ -93,7 +137,6 @@ impl Prefetches {
 /// Figures of a cache at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CacheSnapshot {
-    /// Name of the cache in metrics.
     pub(crate) cache: &'static str,
     /// Tier of the cache: `memory` or `disk`.
     pub(crate) tier: &'static str,
@@ -101,7 +144,6 @@ pub(crate) struct CacheSnapshot {
     pub(crate) bytes: u64,
     /// Most bytes that the cache may hold.
     pub(crate) limit: u64,
-    /// Number of entries.
     pub(crate) entries: u64,
     /// Look-ups that found an entry.
     pub(crate) hits: u64,
@@ -129,21 +171,6 @@ impl std::fmt::Debug for CacheWatch {
 }
 
 impl Metrics {
-    /// Returns the counters of requests to storage.
-    pub(crate) fn storage(&self) -> Arc<StorageTotals> {
-        self.storage.clone()
-    }
-
-    /// Adds the counters of back ends. Only the first call counts.
-    pub(crate) fn show_back_ends(&self, registry: Registry) {
-        let _ = self.back_ends.set(registry);
-    }
-
-    /// Adds the counters of the range cache's disk. Only the first call counts.
-    pub(crate) fn show_disk(&self, cache: Cache) {
-        let _ = self.disk.set(cache);
-    }
-
     /// Adds a cache.
     pub(crate) fn watch(&self, cache: CacheWatch) {
         self.watched().push(cache);
@@ -161,18 +188,13 @@ impl Metrics {
         }
     }
 
-    /// Counts a request as in flight, or no longer if `begins` is false.
+    /// Counts a request that begins, or that ends if `begins` is false.
     pub(crate) fn in_flight(&self, begins: bool) {
         if begins {
             self.in_flight.fetch_add(1, Relaxed);
         } else {
             self.in_flight.fetch_sub(1, Relaxed);
         }
-    }
-
-    /// Sets the limit of open connections.
-    pub(crate) fn limit_connections(&self, limit: usize) {
-        self.connections_limit.store(limit as u64, Relaxed);
     }
 
     /// Counts a connection, which is open for as long as the guard lives.

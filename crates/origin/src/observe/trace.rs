@@ -1,9 +1,9 @@
-//! The record of one request: written by every part that works for it, and read by the access log,
-//! the debug headers and the metrics.
+//! The record of one request. Every part that works for the request writes to the record. The
+//! access log, the debug headers and the metrics read it.
 //!
-//! The current request is ambient ([`Trace::scope`]), as the spans of a log are. Caches, single
-//! flights and storage write to its record although no signature between them names it. Work that
-//! continues in another task takes the record along ([`carried`]). Outside of a request, nothing is
+//! [`Trace::scope`] makes a record the current one of a task. Caches, single flights and storage
+//! write to the current record, so no signature between them has to pass it. Work that continues in
+//! another task keeps its record by [`with_current_trace`]. Outside of a request, nothing is
 //! recorded.
 
 use crate::observe::metrics::{Metrics, RequestLabels};
@@ -23,20 +23,20 @@ tokio::task_local! {
     static CURRENT: Option<Trace>;
 }
 
-/// A part of the time until the head of a response is known.
+/// A stage of a request before the head of its response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Routing, and everything before the title.
+pub(crate) enum Stage {
     Route,
-    /// Loading the title's index from memory or storage.
-    Index,
-    /// Planning a response, or making a manifest.
+    /// Loading the title from memory or storage.
+    Title,
+    /// Planning a segment, or making a manifest.
     Plan,
-    /// Waiting for the first bytes of media.
-    Storage,
+    /// Waiting for `moof`s, or for the first bytes of media.
+    Read,
 }
 
-const PHASES: [&str; 4] = ["route", "index", "plan", "storage"];
+/// Names of the stages in `Server-Timing`, in the order of [`Stage`].
+const STAGES: [&str; 4] = ["route", "title", "plan", "read"];
 
 /// The record of one request. Clones share it.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub(crate) struct Trace(Arc<Record>);
 struct Record {
     metrics: Arc<Metrics>,
     started: Instant,
-    /// True if phases are timed.
+    /// True if stages are timed.
     is_timed: bool,
     labels: OnceLock<RequestLabels>,
     /// 1 more than [`Outcome::rank`] of the most expensive outcome so far; 0 before the first.
@@ -55,16 +55,17 @@ struct Record {
     bypass_reason: OnceLock<&'static str>,
     storage_requests: AtomicU64,
     storage_bytes: AtomicU64,
-    /// The current phase.
-    phase: AtomicU8,
-    /// Beginning of the current phase, in nanoseconds since `started`.
-    phase_began: AtomicU64,
-    /// Time spent in each phase, in nanoseconds.
-    spent: [AtomicU64; PHASES.len()],
+    stage: AtomicU8,
+    /// Beginning of the current stage, in nanoseconds since `started`.
+    stage_began: AtomicU64,
+    /// Time spent in each stage, in nanoseconds.
+    spent: [AtomicU64; STAGES.len()],
 }
 
-impl Record {
-    fn note(&self, outcome: Outcome) {
+/// Records reads for the request that caused them. Other requests that wait for the same bytes
+/// record only that they joined.
+impl ReadObserver for Record {
+    fn on_outcome(&self, outcome: Outcome) {
         let rank = outcome.rank() + 1;
         if self.outcome.load(Relaxed) < rank {
             self.outcome.fetch_max(rank, Relaxed);
@@ -72,14 +73,6 @@ impl Record {
         if let Outcome::Bypassed(reason) = outcome {
             let _ = self.bypass_reason.set(reason);
         }
-    }
-}
-
-/// Records the fetches of the range cache for the request that caused them. Other requests that
-/// wait for the same bytes record only that they joined.
-impl ReadObserver for Record {
-    fn on_outcome(&self, outcome: Outcome) {
-        self.note(outcome);
     }
 
     fn on_storage_request(&self) {
@@ -103,8 +96,8 @@ impl Trace {
             bypass_reason: OnceLock::new(),
             storage_requests: AtomicU64::new(0),
             storage_bytes: AtomicU64::new(0),
-            phase: AtomicU8::new(0),
-            phase_began: AtomicU64::new(0),
+            stage: AtomicU8::new(Stage::Route as u8),
+            stage_began: AtomicU64::new(0),
             spent: Default::default(),
         }))
     }
@@ -119,7 +112,7 @@ impl Trace {
         CURRENT.scope(Some(self.clone()), future)
     }
 
-    /// Returns the observer for a read that the range cache makes for this request.
+    /// Returns the observer of reads from storage that this request causes.
     pub(crate) fn observer(self) -> Arc<dyn ReadObserver> {
         self.0
     }
@@ -138,26 +131,6 @@ impl Trace {
         self.0.labels.get().copied().unwrap_or_default()
     }
 
-    /// Records the outcome of a look-up or read.
-    pub(crate) fn note(&self, outcome: Outcome) {
-        self.0.note(outcome);
-    }
-
-    /// Records a request to storage.
-    pub(crate) fn count_storage_request(&self) {
-        self.0.storage_requests.fetch_add(1, Relaxed);
-    }
-
-    /// Records bytes that arrived from storage.
-    pub(crate) fn count_storage_bytes(&self, bytes: u64) {
-        self.0.storage_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    /// Records source bytes that went into the response.
-    pub(crate) fn media_used(&self, bytes: u64) {
-        self.0.metrics.media_used.fetch_add(bytes, Relaxed);
-    }
-
     pub(crate) fn storage_requests(&self) -> u64 {
         self.0.storage_requests.load(Relaxed)
     }
@@ -171,7 +144,7 @@ impl Trace {
         self.0.outcome.load(Relaxed).checked_sub(1)
     }
 
-    /// Returns the most expensive outcome so far in words, such as `hit_memory` or `bypassed;off`.
+    /// Returns the most expensive outcome so far as text, such as `hit_memory` or `bypassed;off`.
     pub(crate) fn outcome_text(&self) -> String {
         let word = self.outcome_rank().and_then(|rank| Outcome::NAMES.get(rank)).unwrap_or(&"none");
         match self.0.bypass_reason.get() {
@@ -180,26 +153,27 @@ impl Trace {
         }
     }
 
-    /// Ends the current phase and begins another one. A phase may be entered several times.
-    pub(crate) fn enter(&self, phase: Phase) {
+    /// Ends the current stage and begins another. A stage may be entered several times.
+    fn enter(&self, stage: Stage) {
         let record = &self.0;
         if !record.is_timed {
             return;
         }
         let now = u64::try_from(record.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let ended = record.phase.swap(phase as u8, Relaxed);
-        let began = record.phase_began.swap(now, Relaxed);
+        let ended = record.stage.swap(stage as u8, Relaxed);
+        let began = record.stage_began.swap(now, Relaxed);
         if let Some(spent) = record.spent.get(usize::from(ended)) {
-            // Several tasks may enter phases at the same time, in any order.
+            // Several tasks may enter stages at the same time, in any order.
             spent.fetch_add(now.saturating_sub(began), Relaxed);
         }
     }
 
-    /// Adds the debug headers to the head of a response. They state what is known by now.
-    pub(crate) fn tell(&self, head: &mut HeaderMap) {
-        self.enter(Phase::Route);
+    /// Adds the debug headers to the head of a response. They cover the request up to this call.
+    pub(crate) fn add_debug_headers(&self, head: &mut HeaderMap) {
+        // Entering any stage adds up the time of the current one.
+        self.enter(Stage::Route);
         let mut timing = String::new();
-        for (name, spent) in PHASES.iter().zip(&self.0.spent) {
+        for (name, spent) in STAGES.iter().zip(&self.0.spent) {
             let ns = spent.load(Relaxed);
             if ns > 0 {
                 let comma = if timing.is_empty() { "" } else { ", " };
@@ -224,24 +198,24 @@ impl Trace {
     }
 }
 
-/// Records the labels of the current request. The first call counts.
-pub(crate) fn asked_for(labels: RequestLabels) {
+/// Sets the labels of the current request, unless they are set already.
+pub(crate) fn set_labels(labels: RequestLabels) {
     with_current(|trace| _ = trace.0.labels.set(labels));
 }
 
 /// Records the outcome of a look-up or read for the current request.
-pub(crate) fn note(outcome: Outcome) {
-    with_current(|trace| trace.note(outcome));
+pub(crate) fn record_outcome(outcome: Outcome) {
+    with_current(|trace| trace.0.on_outcome(outcome));
 }
 
-/// Begins another phase of the current request.
-pub(crate) fn enter(phase: Phase) {
-    with_current(|trace| trace.enter(phase));
+/// Begins another stage of the current request.
+pub(crate) fn enter_stage(stage: Stage) {
+    with_current(|trace| trace.enter(stage));
 }
 
-/// Makes a future part of the request that is current now, whoever polls it later: another request
-/// that waits for the same work, or a task of its own.
-pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+/// Keeps the current record for a future, even if another request or a task of its own polls the
+/// future later.
+pub(crate) fn with_current_trace<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     CURRENT.scope(Trace::current(), future)
 }
 

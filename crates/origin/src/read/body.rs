@@ -1,4 +1,5 @@
-//! Bodies of responses. The connection polls them, so nothing is read that no client takes.
+//! Bodies of responses. The first reads start before the head is sent. Bytes are then received as
+//! the connection polls the body, so a slow client slows down its own reads.
 
 use crate::{
     Error, observe::access::AccessLog, read::fetch::Fetch, read::first_byte_wait::FirstByteWait,
@@ -19,7 +20,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Bytes that a transform is given, and returns, at one time.
+/// Most bytes that a transform is given, and returns, at one time.
 const FRAME: usize = 96 << 10;
 
 /// Body of exactly known length. It ends early only with an error, which aborts the connection.
@@ -29,7 +30,7 @@ pub(crate) struct Body {
     /// Bytes still to send.
     left: u64,
     log: Option<Box<AccessLog>>,
-    /// Title of the body, which is marked doubtful if storage refuses a read.
+    /// Title of the body, which is marked doubtful if a read fails because of its object.
     title: Option<Arc<LoadedTitle>>,
     /// Cache entry that is filled with the body, and kept once all of it was sent.
     cached: Option<Box<Collecting>>,
@@ -87,7 +88,7 @@ impl Body {
         self
     }
 
-    /// Ends a prefetch when the body is dropped before all of it was sent.
+    /// Ends a prefetch if the body is dropped before all of it was sent.
     pub(crate) fn with_prefetch(mut self, prefetch: Option<PrefetchGuard>) -> Self {
         self.prefetch = prefetch;
         self
@@ -96,7 +97,7 @@ impl Body {
     /// Logs the request when the body ends.
     pub(crate) fn logged(mut self, mut log: Box<AccessLog>) -> Self {
         if self.left == 0 {
-            log.sent(0, true);
+            log.record_sent(0, true);
         }
         self.log = Some(log);
         self
@@ -127,7 +128,7 @@ impl hyper::body::Body for Body {
                 self.left = self.left.saturating_sub(sent);
                 let is_done = self.left == 0;
                 if let Some(log) = &mut self.log {
-                    log.sent(sent, is_done);
+                    log.record_sent(sent, is_done);
                 }
                 if let Some(entry) = &mut self.cached {
                     entry.push(bytes.clone());
@@ -145,11 +146,11 @@ impl hyper::body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Err(error) => {
-                if let Some(title) = self.title.as_ref().filter(|_| error.is_of_object()) {
+                if let Some(title) = self.title.as_ref().filter(|_| error.is_caused_by_object()) {
                     title.mark_doubtful();
                 }
                 if let Some(log) = &mut self.log {
-                    log.broken_off(&error);
+                    log.record_body_error(&error);
                 }
                 self.content = Content::Bytes(Bytes::new());
                 self.cached = None;
@@ -199,11 +200,7 @@ struct Transforming {
 
 impl PlanBody {
     /// Starts all reads of a window of a plan's body. Waits until storage has responded to them,
-    /// but at most for `wait`: a refusal within this time can still become a status code.
-    ///
-    /// # Errors
-    /// - [`Error::Storage`] for a read that storage refused in time
-    /// - [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`]
+    /// but at most for `wait`: a failure within this time can still become a status code.
     pub(crate) async fn start(
         plan: Plan,
         window: Range<u64>,
@@ -211,8 +208,7 @@ impl PlanBody {
         wait: &FirstByteWait,
     ) -> Result<Self, Error> {
         let left = window.end - window.start;
-        // A transform needs all its input, because its output does not tell which input it came
-        // from.
+        // `Plan::slice` returns `None` for a plan with a transform, which needs all its input.
         let is_whole = window == (0..plan.content_length);
         let slice = if is_whole { None } else { plan.slice(window.clone()) };
         let parts = slice.unwrap_or(plan.parts);
@@ -230,8 +226,8 @@ impl PlanBody {
             }
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
-        // Remote storage takes a round trip. The head is made from the index and need not wait for
-        // it.
+        // The head of the response is made from the index. It need not wait for a round trip to
+        // remote storage.
         wait.limit(reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,
@@ -244,13 +240,8 @@ impl PlanBody {
         Ok(Self { steps, reader, transform, left })
     }
 
-    /// Reads all bytes of parts on which the length of a response depends. Their transfers stay in
-    /// `fetch`.
-    ///
-    /// # Errors
-    /// - [`PackError::TooLarge`] for more than `limit` bytes
-    /// - [`Error::Storage`] for a failed read
-    /// - [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`]
+    /// Reads all bytes of parts on which the length of a response depends, at most `limit`. The
+    /// transfers stay in `fetch`.
     pub(crate) async fn read_all(parts: &[Part], fetch: &mut Fetch, limit: u64) -> Result<BytesMut, Error> {
         let total = parts.iter().map(Part::len).fold(0, u64::saturating_add);
         if total > limit {
@@ -328,7 +319,7 @@ impl PlanBody {
     /// Returns the next bytes of a transform's output within the window.
     fn poll_output(&mut self, cx: &mut Context<'_>, this: &mut Transforming) -> Poll<Result<Bytes, Error>> {
         if !std::mem::replace(&mut this.has_begun, true) {
-            // Output before all media, such as program tables, need not wait for media.
+            // The first output, such as program tables, need not wait for media.
             this.transform.write(&[], &mut this.out);
         }
         loop {
@@ -351,7 +342,7 @@ impl PlanBody {
                     this.transform.finish(&mut this.out);
                     this.is_finished = true;
                 }
-                // Output that is there is returned without waiting for more input.
+                // Output that is ready is returned without waiting for more input.
                 Poll::Pending if !this.out.is_empty() && have < self.left => break,
                 Poll::Pending => return Poll::Pending,
             }

@@ -1,4 +1,4 @@
-//! Reads the source ranges of a response by few requests to storage, which start together.
+//! Reads the source ranges of a response with few requests to storage, which start together.
 
 use crate::{
     Error,
@@ -17,7 +17,7 @@ use latemux_storage::{Read, ReadRequest, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll, ready},
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Fetch {
     transfers: Vec<Transfer>,
     /// Ranges that a cache may read along, at most one for each object.
     reach: Vec<SourceRange>,
-    /// Record of the request this reads for. It only feeds logs and metrics.
+    /// Record of the request for which this fetch reads. It only feeds logs and metrics.
     trace: Option<Trace>,
 }
 
@@ -84,10 +84,6 @@ impl Fetch {
     }
 
     /// Starts transfers for those bytes of `ranges` that no transfer reads yet.
-    ///
-    /// # Errors
-    /// - [`Error::BeyondEnd`] for a range that ends beyond its object
-    /// - [`Error::Scattered`] for more requests to storage than one response may make
     pub(crate) fn start(&mut self, ranges: &[SourceRange]) -> Result<(), Error> {
         let mut missing = Vec::with_capacity(ranges.len());
         for wanted in ranges.iter().filter(|r| !r.range.is_empty()) {
@@ -114,9 +110,6 @@ impl Fetch {
     }
 
     /// Waits until storage has responded to every request that was started.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] for the first request that failed.
     pub(crate) async fn opened(&mut self) -> Result<(), Error> {
         poll_fn(|cx| {
             self.poll_opening(cx);
@@ -172,8 +165,8 @@ impl Fetch {
         self.transfers.len()
     }
 
-    /// Returns the bytes of a transfer from `offset` on, as many as arrived together. Meanwhile,
-    /// other transfers make progress.
+    /// Returns the bytes of a transfer from `offset` on, as many as arrived together. While it
+    /// waits, other transfers are opened.
     pub(crate) fn poll_at(
         &mut self,
         cx: &mut Context<'_>,
@@ -218,7 +211,7 @@ impl Fetch {
     /// Counts source bytes that went into the response.
     pub(crate) fn count_used(&self, bytes: u64) {
         if let Some(trace) = &self.trace {
-            trace.media_used(bytes);
+            trace.metrics().media_used.fetch_add(bytes, Relaxed);
         }
     }
 
@@ -263,7 +256,7 @@ impl Fetch {
         }
     }
 
-    /// Opens requests up to the limit. Opens the request `needed` in any case.
+    /// Opens requests up to the limit, and the transfer `needed` even beyond it.
     fn open_more(&mut self, needed: Option<usize>) -> Result<(), Error> {
         let is_open = |t: &&Transfer| matches!(t.state, State::Opening(_) | State::Streaming(_));
         let mut open = self.transfers.iter().filter(is_open).count();
@@ -308,13 +301,13 @@ impl Fetch {
         }
     }
 
-    /// Receives bytes of open transfers before their turn, while another transfer waits to be
-    /// opened. An open transfer occupies a request slot of the storage until it ends. If transfers
-    /// that hold slots waited for one that needs a slot, responses could deadlock.
+    /// Receives bytes of open transfers before they are needed, while another transfer waits to be
+    /// opened. An open transfer holds a request slot of the storage until it ends. If transfers
+    /// that hold slots waited for a transfer that needs one, responses could deadlock.
     fn receive_early(&mut self, cx: &mut Context<'_>) {
         for transfer in &mut self.transfers {
             let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
-            // A failure is reported when it is the transfer's turn.
+            // A failure is reported when the bytes of the transfer are needed.
             while matches!(transfer.state, State::Streaming(_)) && transfer.poll_more(cx, key).is_ready() {}
         }
     }
@@ -395,8 +388,7 @@ fn merge_ranges(
         }
         touches
     });
-    // Choose the gaps to read across: the narrowest first, within the budget. Gaps are compared by
-    // width, then by number.
+    // Gaps are read across in the order of their width, then their number, within the budget.
     let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len().saturating_sub(1));
     gaps.extend(runs.windows(2).enumerate().filter_map(|(i, pair)| {
         let [(_, left), (_, right)] = pair else { return None };

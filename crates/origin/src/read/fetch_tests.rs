@@ -42,7 +42,7 @@ pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<IndexedObject>]
 
 /// Returns a fetch of objects whose media is read from `storage`.
 fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<IndexedObject>], config: ReadConfig) -> Fetch {
-    let objects = objects.iter().map(|known| {
+    let objects = objects.iter().map(move |known| {
         let source = ObjectRef::served(storage.clone(), storage.clone(), known.key().clone());
         object(source, known.version.clone())
     });

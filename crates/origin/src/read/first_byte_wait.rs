@@ -1,8 +1,7 @@
 //! Waits that may be shorter than a tick of the runtime's clock.
 //!
-//! The runtime's timers end at whole milliseconds, and so do the kernel's timeouts it uses: a wait
-//! of half a millisecond takes up to two and a half. The heads of segments from remote storage
-//! would be that late.
+//! The runtime's timers, and the kernel's timeouts behind them, end at whole milliseconds. With
+//! them, a wait of 0.5 ms would delay the heads of segments from remote storage by up to 2.5 ms.
 
 use std::{
     pin::{Pin, pin},
@@ -21,8 +20,8 @@ const MAX_WAIT: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(crate) struct FirstByteWait {
     wait: Duration,
-    /// Waits that the thread times, by their end. All have the same length, so they end in the
-    /// order they began in. `None` if the runtime's clock is used.
+    /// Sends waits to the thread, each with its end. All waits have the same length, so they end in
+    /// the order in which they began. `None` if the runtime's clock is used.
     waits: Option<mpsc::Sender<(Instant, oneshot::Sender<()>)>>,
 }
 
@@ -37,7 +36,7 @@ impl FirstByteWait {
         let (waits, begun) = mpsc::channel::<(Instant, oneshot::Sender<()>)>();
         let sleep = move || {
             for (end, ended) in begun {
-                // Most waits are over before their end, because the bytes have come.
+                // In most cases the bytes have arrived by now, and nobody waits any more.
                 if !ended.is_closed() {
                     thread::sleep(end.saturating_duration_since(Instant::now()));
                     let _ = ended.send(());
@@ -50,7 +49,7 @@ impl FirstByteWait {
         Self { wait, waits: Some(waits) }
     }
 
-    /// Returns the result of `work` if it is there in time. Otherwise the future is dropped.
+    /// Returns the result of `work` if it completes in time. Otherwise `work` is dropped.
     pub(crate) async fn limit<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let Some(waits) = &self.waits else { return tokio::time::timeout(self.wait, work).await.ok() };
         let mut work = pin!(work);

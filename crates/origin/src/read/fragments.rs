@@ -36,7 +36,8 @@ impl Fragments {
     }
 }
 
-/// Known fragments of a title. Those read through this value stay known even if memory evicts them.
+/// Known fragments of a title. Fragments read through this value stay known even if the memory
+/// cache evicts them.
 #[derive(Debug)]
 pub(crate) struct TitleFragments<'a> {
     memory: &'a MemoryCache<(u64, u64), Arc<FragmentSamples>>,
@@ -90,10 +91,9 @@ impl TitleFragments<'_> {
 
 /// Reads of `moof`s.
 pub(crate) enum MoofReads<'a> {
-    /// One request to storage reads a `moof` with the media behind it. The media stays in the
-    /// fetch.
+    /// One request to storage reads a `moof` and the media after it. The media stays in the fetch.
     WithMedia(&'a mut Fetch),
-    /// Each read has a fetch of its own, and no media is read.
+    /// Each `moof` is read by a fetch of its own, without its media.
     Alone(&'a (dyn Fn() -> Fetch + Sync)),
 }
 

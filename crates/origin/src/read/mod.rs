@@ -1,4 +1,4 @@
-//! From a plan to bytes: the reads from storage that a response needs.
+//! Reads from storage, and the response bodies made of them.
 
 pub(crate) mod body;
 pub(crate) mod fetch;

@@ -1,6 +1,6 @@
-//! Prefetches into the range cache the segments that follow a requested one, while a client takes
-//! that one. The number of segments is configured, and they are read only as far as other requests
-//! leave room.
+//! Prefetches the segments that follow a requested segment into the range cache, while the client
+//! takes the requested one. The configuration sets their number, and limits how many are read at
+//! one time.
 
 use crate::{
     Error,
@@ -41,8 +41,8 @@ struct Inner {
 }
 
 impl Prefetch {
-    /// Creates a prefetcher. Returns `None` if nothing is to be prefetched. Of the `in_flight`
-    /// requests that a back end may have at one time, it takes at most a quarter.
+    /// Creates a prefetcher. Returns `None` if nothing is to be prefetched. It uses at most a
+    /// quarter of the `in_flight` requests that a back end may have at one time.
     pub(crate) fn new(
         config: &OriginConfig,
         fragments: Fragments,
@@ -81,26 +81,24 @@ impl Prefetch {
         };
         let title = title.clone();
         let task = tokio::spawn(async move { run.read_from(room, &title, next).await });
-        Some(PrefetchGuard { task: Some(task.abort_handle()) })
+        Some(PrefetchGuard(Some(task.abort_handle())))
     }
 }
 
 /// Ends a prefetch run when it is dropped.
 #[derive(Debug)]
-pub(crate) struct PrefetchGuard {
-    task: Option<AbortHandle>,
-}
+pub(crate) struct PrefetchGuard(Option<AbortHandle>);
 
 impl PrefetchGuard {
-    /// Lets the run go on: its client took the whole segment and will want the next.
+    /// Lets the run go on: the client took the whole segment and will request the next.
     pub(crate) fn detach(mut self) {
-        self.task = None;
+        self.0 = None;
     }
 }
 
 impl Drop for PrefetchGuard {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
+        if let Some(task) = &self.0 {
             task.abort();
         }
     }
@@ -116,7 +114,7 @@ struct Run {
 }
 
 impl Run {
-    /// Registers a run. Returns `None` if there is one for the same segment.
+    /// Registers a run. Returns `None` if one for the same segment is in flight.
     fn begin(inner: &Arc<Inner>, title: u64, address: &Address) -> Option<Self> {
         let key = (title, address.clone());
         let is_new = inner.running().insert(key.clone());
@@ -156,7 +154,7 @@ impl Inner {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the source ranges of a segment, so that the range cache has them. It makes no segment.
+    /// Reads the source ranges of a segment into the range cache, without making the segment.
     async fn read_segment(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
         let mut fetch = Fetch::new(title.objects.clone(), self.read.clone());
         let moofs = MoofReads::WithMedia(&mut fetch);

@@ -16,11 +16,11 @@ pub(crate) struct SourceReader {
     fetch: Fetch,
     slices: Vec<Slice>,
     next: usize,
-    /// Bytes of the current slice that were returned.
+    /// Number of bytes of the current slice returned so far.
     returned: u64,
 }
 
-/// Source range, or the piece of one that a single transfer reads.
+/// A source range, or the piece of it that one transfer reads.
 #[derive(Debug)]
 struct Slice {
     transfer: usize,
@@ -32,9 +32,6 @@ struct Slice {
 impl SourceReader {
     /// Creates a reader of `ranges` in this order. It uses the transfers that are in flight and
     /// starts those that are missing.
-    ///
-    /// # Errors
-    /// [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`].
     pub(crate) fn new(mut fetch: Fetch, ranges: &[SourceRange]) -> Result<Self, Error> {
         fetch.start(ranges)?;
         let mut slices = Vec::with_capacity(ranges.len());
@@ -62,10 +59,7 @@ impl SourceReader {
         Ok(Self { fetch, slices, next: 0, returned: 0 })
     }
 
-    /// Waits until storage has responded to all requests and the first bytes are there.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] for a request that storage refused. It can still become a status code.
+    /// Waits until storage has responded to all requests and the first bytes have arrived.
     pub(crate) async fn ready(&mut self) -> Result<(), Error> {
         self.fetch.opened().await?;
         let Some(first) = self.slices.get(self.next) else { return Ok(()) };

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    observe::trace::{Phase, enter},
+    observe::trace::{Stage, enter_stage},
     read::fragments::{Fragments, MoofReads},
     title::titles::LoadedTitle,
 };
@@ -34,17 +34,11 @@ impl SegmentPlan {
     }
 }
 
-/// Most times one segment is planned. A plan names all fragments whose samples are unknown, so the
-/// second plan, after these were read, is complete.
+/// Most times that one segment is planned. The first plan names all fragments whose samples are
+/// unknown. After these were read, the second plan is complete.
 const MAX_PLANS: usize = 2;
 
 /// Plans a segment.
-///
-/// # Errors
-/// - [`Error::Pack`] for a segment that does not exist or cannot be made
-/// - [`Error::Index`] for a malformed `moof`
-/// - [`Error::Storage`], [`Error::BeyondEnd`] and [`Error::Scattered`] for a failed read of a
-///   `moof`
 pub(crate) async fn plan_segment(
     title: &LoadedTitle,
     address: &Address,
@@ -57,9 +51,9 @@ pub(crate) async fn plan_segment(
             Planned::Ready(plan) => return Ok(SegmentPlan::Ready(plan)),
             Planned::NeedsMedia(media) => return Ok(SegmentPlan::MediaFirst(media)),
             Planned::Needs(needs) => {
-                enter(Phase::Storage);
+                enter_stage(Stage::Read);
                 known.read(needs, &mut moofs).await?;
-                enter(Phase::Plan);
+                enter_stage(Stage::Plan);
             }
         }
     }

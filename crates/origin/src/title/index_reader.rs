@@ -1,4 +1,4 @@
-//! Reads the index of one object: gives a [`Locator`] the bytes it needs from storage.
+//! Reads the index of one object. It reads the bytes that a [`Locator`] needs from storage.
 
 use crate::Error;
 use bytes::{Bytes, BytesMut};
@@ -43,8 +43,8 @@ impl<'a> IndexReader<'a> {
         Self { locator: Locator::for_full_tables(self.limits.for_full_tables()), ..self }
     }
 
-    /// Makes the first step read more, for an object that a listing says has `size` bytes. It saves
-    /// round trips.
+    /// Makes the first step read more, to save round trips. `size` is the size of the object in
+    /// bytes according to a listing.
     #[must_use]
     pub fn with_listed_size(self, size: u64) -> Self {
         let first = self.locator.first_reads(Some(size));
@@ -116,12 +116,12 @@ impl<'a> IndexReader<'a> {
             }
             None => {
                 let first = reads.next().ok_or(Error::Internal("an index reader with nothing to read"))?;
-                let (head, guesses) = join(first, join_all(reads)).await;
+                let (head, others) = join(first, join_all(reads)).await;
                 let (object, bytes) = head?;
                 got.push(bytes);
-                // A listing may be outdated. A guess that failed or found another version is
-                // dropped; its bytes are read again if they turn out to be needed.
-                let same = guesses.into_iter().flatten().filter(|(guess, _)| guess.version == object.version);
+                // A listing may be outdated. Further reads that failed or found another version are
+                // dropped. Their bytes are read again if they are needed.
+                let same = others.into_iter().flatten().filter(|(other, _)| other.version == object.version);
                 got.extend(same.map(|(_, bytes)| bytes));
                 object.version
             }
@@ -130,7 +130,7 @@ impl<'a> IndexReader<'a> {
         let size = version.size;
         self.version = Some(version);
         let mut locator = std::mem::replace(&mut self.locator, Locator::new(self.limits));
-        // Parsing a large moov takes milliseconds. It must not hold up other requests.
+        // Parsing a large moov takes milliseconds, which must not hold up other requests.
         let parsed = tokio::task::spawn_blocking(move || {
             let step = locator.step(size, got);
             (locator, step)

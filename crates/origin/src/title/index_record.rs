@@ -1,5 +1,5 @@
-//! The form in which the index of a file is kept on disk: a JSON head behind its length, then the
-//! packed indexes of all objects in order.
+//! The form of a file's index on disk: the length of a JSON head, the head, then the packed indexes
+//! of all objects in order.
 
 use crate::title::{indexed::IndexedFile, references::ObjectRef};
 use latemux_index::{MediaIndex, persist::error::PersistError};
@@ -14,7 +14,8 @@ const FORMAT: u32 = 1;
 struct Head {
     format: u32,
     /// Version of the file.
-    file: StoredVersion,
+    #[serde(with = "StoredVersion")]
+    file: Version,
     parts: Vec<StoredPart>,
 }
 
@@ -23,28 +24,19 @@ struct Head {
 struct StoredPart {
     /// Location of the media as written in the file. `None` for the file itself.
     location: Option<Box<str>>,
-    version: StoredVersion,
+    #[serde(with = "StoredVersion")]
+    version: Version,
     /// Length of the packed index in bytes.
     len: usize,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// Serialized form of [`Version`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Version")]
 struct StoredVersion {
     etag: Option<Box<str>>,
     size: u64,
     modified: Option<i64>,
-}
-
-impl From<&Version> for StoredVersion {
-    fn from(Version { etag, size, modified }: &Version) -> Self {
-        Self { etag: etag.clone(), size: *size, modified: *modified }
-    }
-}
-
-impl From<StoredVersion> for Version {
-    fn from(StoredVersion { etag, size, modified }: StoredVersion) -> Self {
-        Self { etag, size, modified }
-    }
 }
 
 /// Decoded record of a file.
@@ -69,10 +61,10 @@ impl IndexRecord {
         let indexes: Vec<Vec<u8>> = file.objects().map(|object| object.index.to_bytes()).collect();
         let parts = file.parts.iter().zip(&indexes).map(|((location, object), index)| StoredPart {
             location: location.as_deref().map(Box::from),
-            version: (&object.version).into(),
+            version: object.version.clone(),
             len: index.len(),
         });
-        let head = Head { format: FORMAT, file: (&file.version).into(), parts: parts.collect() };
+        let head = Head { format: FORMAT, file: file.version.clone(), parts: parts.collect() };
         let head = serde_json::to_vec(&head).unwrap_or_default();
         let len = u32::try_from(head.len()).unwrap_or(0).to_le_bytes();
         let mut bytes = [&len, &*head].concat();
@@ -81,11 +73,6 @@ impl IndexRecord {
     }
 
     /// Decodes a record.
-    ///
-    /// # Errors
-    /// - [`PersistError::NotThis`] for a record of another layout
-    /// - [`PersistError::Damaged`] for a record that is cut short or contradicts itself
-    /// - any error of [`MediaIndex::from_bytes`] for an unreadable packed index
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, PersistError> {
         const NO_HEAD: PersistError = PersistError::Damaged("no head");
         let (len, rest) = bytes.split_first_chunk().ok_or(NO_HEAD)?;
@@ -99,13 +86,13 @@ impl IndexRecord {
             let split = rest.split_at_checked(part.len);
             let (index, after) = split.ok_or(PersistError::Damaged("it ends too early"))?;
             rest = after;
-            Ok((part.location, part.version.into(), MediaIndex::from_bytes(index)?))
+            Ok((part.location, part.version, MediaIndex::from_bytes(index)?))
         });
         let parts = parts.collect::<Result<Vec<_>, PersistError>>()?;
         if parts.is_empty() || !rest.is_empty() {
             return Err(PersistError::Damaged("its parts do not match its head"));
         }
-        Ok(Self { version: head.file.into(), parts })
+        Ok(Self { version: head.file, parts })
     }
 }
 

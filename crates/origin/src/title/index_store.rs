@@ -6,7 +6,7 @@ use crate::{
     Error,
     config::OriginConfig,
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::{carried, note},
+    observe::trace::{record_outcome, with_current_trace},
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
     title::indexed::IndexedFile,
@@ -20,7 +20,7 @@ use latemux_cache::Records;
 use latemux_storage::{Outcome, StorageError, Tier, Version};
 use std::{future::Future, sync::Arc, time::Duration};
 
-/// Number of things that a purge removed.
+/// Numbers of entries that a purge removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PurgeCounts {
     /// Indexes in memory.
@@ -50,7 +50,7 @@ impl IndexStore {
         records: Option<Records>,
         writer: Option<Arc<IndexWriter>>,
     ) -> Self {
-        // Titles hold their objects too: each of the two caches gets half.
+        // Titles hold their objects too, so each of the two caches gets half of the memory.
         let capacity = config.memory.index / 2;
         Self {
             indexer,
@@ -86,9 +86,9 @@ impl IndexStore {
         [memory].into_iter().chain(disk)
     }
 
-    /// Returns the index of a file: the known one if small reads of the file and its media confirm
-    /// that they are unchanged, or else a new one. `listed` is the file's size in bytes as told by
-    /// a listing: it saves round trips.
+    /// Returns the index of a file. A known index is used if small reads of the file and its media
+    /// confirm that both are unchanged. `listed` is the file's size in bytes according to a
+    /// listing, which saves round trips.
     pub(crate) async fn current(
         self: &Arc<Self>,
         file: &ObjectRef,
@@ -110,9 +110,10 @@ impl IndexStore {
         if self.loads.is_running(file) {
             return self.shared_load(file.clone(), listed).await;
         }
-        // The load runs in a task of its own, to its end. Otherwise a scan that takes longer than
-        // players wait would start again with each of their retries and never finish.
-        let load = tokio::spawn(carried(self.shared_load(file.clone(), listed)));
+        // The load runs in a task of its own, which continues if its client leaves. Otherwise a
+        // scan that takes longer than players wait would start again with each retry and never
+        // finish.
+        let load = tokio::spawn(with_current_trace(self.shared_load(file.clone(), listed)));
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
     }
 
@@ -162,9 +163,9 @@ impl IndexStore {
         Ok(loaded)
     }
 
-    /// Loads an index that this process or an earlier one has written to disk. The index is used
-    /// only if the file and its media still have the versions it describes: one small read of each
-    /// tells. If a listing tells another size, no read is needed.
+    /// Loads an index that this process or an earlier one has written to disk. One small read of
+    /// the file and of each media object checks that they still have the versions that the index
+    /// describes. If the listed size differs, the index is discarded without these reads.
     async fn load_record(
         &self,
         file: &ObjectRef,
@@ -178,7 +179,7 @@ impl IndexStore {
         let known = self.file_of_record(file, record)?;
         match self.indexer.check_unchanged(&known).await {
             Ok(()) => {
-                note(Outcome::Hit(Tier::Disk));
+                record_outcome(Outcome::Hit(Tier::Disk));
                 Ok(Some(Arc::new(known)))
             }
             Err(StorageError::Changed(_) | StorageError::NotFound(_)) => {
@@ -208,7 +209,7 @@ impl IndexStore {
         let indexer = &self.indexer;
         let parts = record.parts.into_iter().map(|(location, version, index)| match location {
             None => Ok((None, indexer.object(file.clone(), version, index, file))),
-            // The configuration may have changed: the location must be allowed now.
+            // The configuration may have changed since, so the location is checked again.
             Some(location) => {
                 let media = indexer.references.find(file, &location)?;
                 Ok((Some(location.into()), indexer.object(media, version, index, file)))
@@ -218,8 +219,8 @@ impl IndexStore {
         Ok(IndexedFile { file: file.clone(), version: record.version, parts })
     }
 
-    /// Writes the index of a file to disk in the background, unless one of the versions has neither
-    /// an ETag nor a modification time: a later process could not tell whether it has changed.
+    /// Writes the index of a file to disk in the background. It is not written if a version has
+    /// neither ETag nor modification time, because a later process could not detect a change.
     fn write_record(&self, file: &Arc<IndexedFile>) {
         let Some(records) = &self.records else { return };
         let mut versions = file.objects().map(|object| &object.version).chain([&file.version]);
@@ -239,7 +240,7 @@ impl IndexStore {
     /// the numbers to `counts`.
     pub(crate) async fn purge(&self, file: &ObjectRef, counts: &mut PurgeCounts) {
         let in_memory = self.memory.peek(file);
-        // Its media is purged too, even if the file has changed since.
+        // The record also names media to purge, even if the file has changed since.
         let on_disk = self.read_record(file).await;
         let on_disk = on_disk.and_then(|record| self.file_of_record(file, record).ok()).map(Arc::new);
         counts.indexes += u64::from(self.memory.remove(file));

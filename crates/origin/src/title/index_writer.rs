@@ -2,8 +2,8 @@
 //! an object.
 //!
 //! An index MP4 is written only if serving it gives the same bytes as serving the media itself.
-//! That excludes media whose fragments are indexed by `sidx` or `mfra`: its track names would
-//! change in the middle of a presentation.
+//! This excludes media whose fragments are indexed by `sidx` or `mfra`, because its track names
+//! would change while it is played.
 
 use crate::{
     Error,
@@ -28,11 +28,12 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// Most objects that wait for their index MP4. Others are offered again when they are loaded again.
+/// Most objects that wait for their index MP4. Further ones are offered again when they are loaded
+/// again.
 const QUEUE_LIMIT: usize = 256;
 /// Time without any attempt after a failed write.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Most age of a listing: many files of one folder are handled one after the other.
+/// Longest time for which a listing is reused, because files of one folder often follow each other.
 const LISTING_AGE: Duration = Duration::from_secs(10);
 /// Bytes of memory for the versions that were handled already.
 const HANDLED_BYTES: u64 = 4 << 20;
@@ -44,9 +45,9 @@ pub(crate) struct IndexWriter {
     /// The served storage, for writing.
     target: Arc<dyn ConditionalPut>,
     counts: Arc<IndexFiles>,
-    /// Held by the one object whose index MP4 is being written.
+    /// One permit, held while an index MP4 is made and written.
     turn: Semaphore,
-    /// Objects that wait or are being handled.
+    /// Number of objects that wait or are being handled.
     queued: AtomicUsize,
     /// Versions of objects that were handled or are queued.
     handled: MemoryCache<(Key, Version), ()>,
@@ -54,7 +55,7 @@ pub(crate) struct IndexWriter {
     listed: Mutex<Option<(Key, Instant, Arc<Listing>)>>,
     /// End of the pause after a failed write.
     paused_until: Mutex<Option<Instant>>,
-    /// True if the log has a warning since the last index MP4 that could be written.
+    /// True if a failed write was logged and none has succeeded since.
     has_warned: AtomicBool,
 }
 
@@ -116,7 +117,7 @@ impl IndexWriter {
         });
     }
 
-    /// Returns the result and the length of the index MP4 in bytes, 0 if none was made.
+    /// Returns the result, and the length of a written index MP4 in bytes.
     async fn write(&self, object: &IndexedObject) -> Result<(Written, usize), Error> {
         let media = &object.source;
         let (folder, name) = media.key.split();
@@ -185,7 +186,7 @@ impl IndexWriter {
     ) -> Result<Option<Version>, Error> {
         let file = self.indexer.references.served(key.clone());
         let (version, index) = match self.indexer.index(&file, Some(size)).await {
-            // This program writes only index MP4s that it can read.
+            // This program writes no index MP4 that it cannot read.
             Err(Error::Index { .. }) => return Ok(None),
             other => other?,
         };

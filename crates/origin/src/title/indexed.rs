@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// An object whose index is known. Immutable: a changed object gets a new value.
 #[derive(Debug)]
 pub struct IndexedObject {
-    /// The object itself.
     pub(crate) source: ObjectRef,
     /// Version of the object that the index describes. Every read of its media is pinned to it.
     pub version: Version,
@@ -16,7 +15,7 @@ pub struct IndexedObject {
     pub index: Arc<MediaIndex>,
     /// File that the index was read from: the object itself or an index MP4.
     pub(crate) file: ObjectRef,
-    /// Number that no other object, nor another version of this one, has in this process.
+    /// Number of this version of the object, unique in this process.
     pub(crate) id: u64,
 }
 
@@ -35,12 +34,12 @@ impl IndexedObject {
 /// One indexed file: the media itself, or an index MP4 with the media objects it points to.
 #[derive(Debug)]
 pub(crate) struct IndexedFile {
-    /// The file. It is the media, not the requested file, if the request was for an outdated index
-    /// MP4 that will be replaced.
+    /// The requested file. If that is an outdated index MP4 that will be replaced, this is its
+    /// media instead.
     pub(crate) file: ObjectRef,
     pub(crate) version: Version,
-    /// Objects with the tracks whose media they hold. Each comes with its location as written in
-    /// the file, or `None` for the file itself.
+    /// Objects that hold the media, each with its location as written in the file. The location is
+    /// `None` for the file itself.
     pub(crate) parts: Vec<(Option<Arc<str>>, Arc<IndexedObject>)>,
 }
 

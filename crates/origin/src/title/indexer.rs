@@ -21,10 +21,11 @@ use std::sync::{
 };
 use tokio::sync::Semaphore;
 
-/// Bytes per permit of [`Indexer::memory`]: a `u32` of them is 16 TiB.
+/// Bytes per permit of [`Indexer::memory`]. The largest number of permits, a `u32`, stands for 16
+/// TiB.
 const PERMIT_BYTES: u64 = 4096;
 
-/// Reads and parses indexes. It remembers nothing.
+/// Reads and parses indexes. It caches none.
 #[derive(Debug)]
 pub(crate) struct Indexer {
     limits: Limits,
@@ -63,14 +64,11 @@ impl Indexer {
     }
 
     /// Checks that a file and the media it points to have the versions that were indexed.
-    ///
-    /// # Errors
-    /// [`StorageError::Changed`] for another version, and any other failure of the reads.
     pub(crate) async fn check_unchanged(&self, file: &IndexedFile) -> Result<(), StorageError> {
         let media = file.parts.iter().filter(|(location, _)| location.is_some());
         let media = media.map(|(_, object)| (&object.source, &object.version));
-        // Each body is dropped at once: a held body occupies a request slot of the storage that
-        // the last of these reads may be waiting for.
+        // Each body is dropped at once. An open body holds a request slot of the storage, for which
+        // another of these reads may wait.
         let objects = [(&file.file, &file.version)].into_iter().chain(media);
         let checks = objects.map(|(object, version)| async move {
             object.storage.read(ReadRequest::head(&object.key, 1).pinned(version)).await.map(drop)
@@ -79,14 +77,7 @@ impl Indexer {
     }
 
     /// Indexes a file and finds the objects that hold its media. `listed` is the file's size in
-    /// bytes as told by a listing: it saves round trips.
-    ///
-    /// # Errors
-    /// - [`Error::Storage`] for a failed read
-    /// - [`Error::Index`] for a file without a usable index, or an index MP4 of another version of
-    ///   its media
-    /// - [`Error::LocationRefused`] for a location that may not be read
-    /// - [`Error::TooManyObjects`] for more objects than one title may have
+    /// bytes according to a listing, which saves round trips.
     pub(crate) async fn index_file(
         &self,
         file: &ObjectRef,
@@ -127,13 +118,10 @@ impl Indexer {
         }
     }
 
-    /// Pairs the index of an index MP4 with its media, of a given version if there is one. Returns
-    /// the media's version. It takes one round trip: the size and version come with the first
-    /// bytes.
-    ///
-    /// # Errors
-    /// - [`Error::Storage`] for a failed read of the media
-    /// - [`Error::Index`] for an index that was made from another version of the media
+    /// Pairs the index of an index MP4 with its media, and returns the media's version. If
+    /// `version` is given, the media must have it. This takes one round trip, because size and
+    /// version come with the first bytes. Fails if the index was made from another version of the
+    /// media.
     pub(crate) async fn pair(
         &self,
         file: &ObjectRef,
@@ -163,8 +151,8 @@ impl Indexer {
         IndexReader::new(&*object.storage, &object.key, object.to_string(), self.limits)
     }
 
-    /// Reads the index of an object. `listed` is its size in bytes as told by a listing: it saves
-    /// round trips.
+    /// Reads the index of an object. `listed` is the object's size in bytes according to a listing,
+    /// which saves round trips.
     pub(crate) async fn index(
         &self,
         object: &ObjectRef,
@@ -197,7 +185,7 @@ impl Indexer {
     ) -> Result<(Version, MediaIndex), Error> {
         let mut was_scanning = false;
         loop {
-            // Each step waits for memory of its own and holds none while it waits: no deadlock.
+            // A step holds no memory while it waits for some, so steps cannot deadlock.
             let permits = reader.next_bytes().div_ceil(PERMIT_BYTES);
             let permits = u32::try_from(permits).unwrap_or(u32::MAX).min(self.memory_permits);
             let memory = self.memory.acquire_many(permits).await;
@@ -226,10 +214,10 @@ impl Indexer {
     /// saves reading every `moof` of the media.
     ///
     /// Only an index MP4 that this program wrote from this version of the media is used. The result
-    /// is the same index that a scan of the media gives, and is kept like one. Errors are ignored:
-    /// the index can always be rebuilt from the media file. An index MP4 itself has no other, nor
-    /// has media outside the served storage. The future is boxed because it calls [`Self::index`],
-    /// which calls it.
+    /// equals the index that a scan of the media gives, and is cached like one. Errors are ignored,
+    /// because the index can always be rebuilt from the media file. Index MP4s themselves, and
+    /// media outside the served storage, have no index MP4. The future is boxed because this
+    /// function and [`Self::index`] call each other.
     fn index_beside<'a>(
         &'a self,
         media: &'a ObjectRef,

@@ -1,4 +1,4 @@
-//! `/api/library`: the titles that a bounded search of the storage finds.
+//! `/api/library`: the titles that a limited search of the storage finds.
 
 use crate::{
     Error,
@@ -16,7 +16,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Library {
     storage: String,
-    /// True if the storage can be listed. Titles of other storages can be played, but not found.
+    /// True if the storage can be listed. If not, its titles can be played, but not found.
     listable: bool,
     /// True if a limit ended the search early.
     truncated: bool,
@@ -57,9 +57,6 @@ fn manifests(listing: &Listing) -> impl Iterator<Item = &str> {
 
 /// Finds the titles of a storage: each server manifest, each media file at the root, and each
 /// folder below the root that holds media files and no server manifest.
-///
-/// # Errors
-/// [`Error::Storage`] for a failed listing of the root.
 pub(crate) async fn find_titles(storage: &dyn Storage) -> Result<Library, Error> {
     let mut library =
         Library { storage: storage.describe(), listable: true, truncated: false, titles: Vec::new() };

@@ -56,12 +56,9 @@ impl ChosenTracks {
     }
 }
 
-/// Indexes the files a server manifest names, each once, and finds their tracks.
-///
-/// # Errors
-/// [`Error::Element`] with the first element that fails. A single wrong file or track refuses the
-/// whole title, because the manifest's author meant all of them. Tracks that cannot be served are
-/// left out instead, unless none remains.
+/// Indexes the files that a server manifest names, each once, and finds their tracks. A wrong file
+/// or track fails the whole title, because the manifest's author meant all of them. Tracks that
+/// cannot be served are left out instead, unless none remains.
 pub(crate) async fn manifest_sources(
     store: &Arc<IndexStore>,
     key: &Key,

@@ -2,7 +2,7 @@
 
 use crate::{
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::note,
+    observe::trace::record_outcome,
 };
 use latemux_storage::{Outcome, Tier};
 use quick_cache::{
@@ -35,7 +35,7 @@ struct Inner<K, V> {
     evictions: Arc<AtomicU64>,
 }
 
-/// Lifecycle of the library's own that counts evictions too.
+/// The library's default lifecycle, which also counts evictions here.
 struct CountingLifecycle<K, V> {
     evictions: Arc<AtomicU64>,
     inner: DefaultLifecycle<K, V>,
@@ -67,7 +67,7 @@ impl<K, V> Clone for Weigh<K, V> {
 
 impl<K, V> Weighter<K, V> for Weigh<K, V> {
     fn weight(&self, key: &K, value: &V) -> u64 {
-        // Overhead of the library's table per entry. It bounds many small entries too.
+        // Overhead of the library's table per entry. It also limits the number of small entries.
         const ENTRY: usize = 96;
         ((self.0)(key, value) + ENTRY) as u64
     }
@@ -95,12 +95,12 @@ impl<K: Hash + Eq, V: Clone> MemoryCache<K, V> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns a value, counts a hit or a miss, and notes a hit for the current request.
+    /// Returns a value, counts a hit or a miss, and records a hit for the current request.
     pub(crate) fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         let found = self.inner.cache.get(key);
         if found.is_some() {
             self.inner.hits.fetch_add(1, Relaxed);
-            note(Outcome::Hit(Tier::Memory));
+            record_outcome(Outcome::Hit(Tier::Memory));
         } else {
             self.inner.misses.fetch_add(1, Relaxed);
         }

@@ -1,4 +1,4 @@
-//! From a base to a title: the objects it names, and their indexes.
+//! From a base to a title: the files of a title, their indexes, and the caches of both.
 
 pub(crate) mod index_reader;
 pub(crate) mod index_record;

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Characters that a relative URL must escape. `:` is one because it would end a scheme.
+/// Characters that a relative URL must escape. `:` is among them because it would end a scheme.
 const RESERVED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -87,8 +87,8 @@ impl ObjectRef {
 #[derive(Debug)]
 pub(crate) struct References {
     allow: Vec<Allowed>,
-    /// Storages opened so far, by URL: at most one for each allowed folder, two (http and https)
-    /// for each host.
+    /// Storages opened so far, by URL: at most one for each allowed folder, and two for each host,
+    /// one for http and one for https.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
     storages: Storages,
     /// Root of the served storage.
@@ -98,9 +98,9 @@ pub(crate) struct References {
 /// Entry of `sources.allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Allowed {
-    /// `.`: a relative reference may leave its file's folder, within the storage.
+    /// `.`: a relative reference may leave its file's folder, but not the storage.
     Storage,
-    /// Folder of this machine with all below it, without a `/` at the end.
+    /// A local folder and everything below it, without a `/` at the end.
     Folder(String),
     /// `host` or `host:port`, in lower case.
     Host(String),
@@ -129,7 +129,8 @@ impl SourcesConfig {
     /// Checks the entries.
     ///
     /// # Errors
-    /// Names the first entry that is neither `.` nor an absolute path nor `host[:port]`.
+    /// Returns a sentence that names the first entry which is neither `.` nor an absolute path nor
+    /// `host[:port]`.
     pub fn check(&self) -> Result<(), String> {
         match self.allow.iter().find(|text| Allowed::parse(text).is_none()) {
             Some(text) => {
@@ -159,9 +160,6 @@ impl References {
     }
 
     /// Finds the object that `location`, written in the file `from`, refers to.
-    ///
-    /// # Errors
-    /// [`Error::LocationRefused`] for a location that is malformed or not allowed.
     pub(crate) fn find(&self, from: &ObjectRef, location: &str) -> Result<ObjectRef, Error> {
         let refuse = |why| Error::LocationRefused {
             file: from.to_string(),

@@ -14,25 +14,13 @@ const MEDIA: [&str; 14] =
 #[derive(Debug)]
 pub(crate) enum Resolved {
     /// All tracks of these files, in order: the media file itself, the files of a comma list, or
-    /// the media files of a folder by name. Each comes with its size in bytes if a listing told it.
+    /// the media files of a folder by name. Each comes with its size in bytes if a listing gave it.
     Files(Vec<(Key, Option<u64>)>),
     /// The tracks that a server manifest names.
-    Manifest {
-        /// Key of the server manifest.
-        key: Key,
-        /// Content of the server manifest.
-        manifest: ServerManifest,
-    },
+    Manifest { key: Key, manifest: ServerManifest },
 }
 
 /// Finds the files of a base. `limit` is the most files of one title.
-///
-/// # Errors
-/// - [`Error::BadPath`] and [`Error::NoSuchUrl`] for a malformed base
-/// - [`Error::NoMedia`] for a folder without media files
-/// - [`Error::TooManyObjects`] for more than `limit` files
-/// - [`Error::Manifest`] for a server manifest that cannot be used
-/// - [`Error::Storage`] for a failed read or listing
 pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> Result<Resolved, Error> {
     let unlisted = |key| (key, None);
     let files: Vec<_> = if let Some(list) = base.strip_suffix(".urlset") {
@@ -46,7 +34,7 @@ pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> 
     } else {
         let folder = Key::new(base).ok_or(Error::BadPath)?;
         let listing = storage.list(&folder).await?;
-        // HTML listings may not tell sizes. They give 0 then.
+        // A size of 0 means that an HTML listing did not give the size.
         let listed =
             |(name, size): (&str, u64)| Some((folder.join(name)?, Some(size).filter(|&size| size > 0)));
         media_files(&listing).filter_map(listed).collect()

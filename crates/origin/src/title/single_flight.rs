@@ -1,6 +1,6 @@
 //! Single flight: one computation per key, shared by all requests that need its result.
 
-use crate::observe::trace::{carried, note};
+use crate::observe::trace::{record_outcome, with_current_trace};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
@@ -22,7 +22,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct SingleFlight<K, T: Clone> {
     running: Mutex<Running<K, T>>,
-    /// Number of times that a computation in flight was joined.
+    /// Number of requests that joined a computation in flight.
     joins: Arc<AtomicU64>,
 }
 
@@ -43,7 +43,8 @@ impl<K: Hash + Eq + Clone, T: Clone + 'static> SingleFlight<K, T> {
         Self { running: Mutex::new(Running { by_key: HashMap::new(), next: 0 }), joins: Arc::default() }
     }
 
-    /// Returns the result for a key: of the computation in flight, or else of `start`.
+    /// Returns the result of the computation in flight for a key. If there is none, `start` makes
+    /// one.
     pub(crate) async fn run(&self, key: K, start: impl FnOnce() -> BoxFuture<'static, T>) -> T {
         let (result, number) = self.join(&key, start);
         let waiter = Waiter { result, cleanup: Cleanup { flights: self, key, number } };
@@ -72,11 +73,11 @@ impl<K: Hash + Eq + Clone, T: Clone + 'static> SingleFlight<K, T> {
             && let Some(result) = flight.result.upgrade()
         {
             self.joins.fetch_add(1, Relaxed);
-            note(Outcome::Joined);
+            record_outcome(Outcome::Joined);
             return (result, flight.number);
         }
-        // Its reads are attributed to the request that started it, whichever request polls it.
-        let result = carried(start()).boxed().shared();
+        // Its reads are recorded for the request that starts it, even if another request polls it.
+        let result = with_current_trace(start()).boxed().shared();
         let number = running.next;
         running.next += 1;
         if let Some(weak) = result.downgrade() {
@@ -92,7 +93,8 @@ impl<K, T: Clone> SingleFlight<K, T> {
     }
 }
 
-/// Waiter for a result. Its fields drop in order: the cleanup must see that the future is gone.
+/// Waiter for a result. The field order matters: the cleanup is dropped after the future, so it can
+/// see whether this was the last waiter.
 struct Waiter<'a, K: Hash + Eq + Clone, T: Clone> {
     result: Shared<BoxFuture<'static, T>>,
     cleanup: Cleanup<'a, K, T>,

@@ -3,14 +3,14 @@
 use crate::{
     observe::meter::StorageMeter,
     observe::metrics::ReadPurpose,
-    observe::trace::{Trace, note},
+    observe::trace::{Trace, record_outcome},
 };
 use futures_util::future::BoxFuture;
-use latemux_cache::{Cache, RangeCache};
+use latemux_cache::Cache;
 use latemux_storage::{Key, Listing, Options, Outcome, Read, ReadRequest, Storage, StorageError, Version};
 use std::sync::Arc;
 
-/// Reason, in metrics and log, why media is not cached: there is no range cache.
+/// Reason of a bypass, in metrics and log, if there is no range cache.
 const NO_CACHE: &str = "off";
 
 /// Wraps storages for counted and cached reads.
@@ -40,10 +40,11 @@ impl Storages {
     pub(crate) fn media(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let name = storage.describe();
         let counted = self.counted(storage, ReadPurpose::Media);
-        match &self.cache {
-            Some(cache) => Arc::new(CachedMedia(cache.around(counted, &name))),
-            None => Arc::new(UncachedMedia(counted)),
-        }
+        let inner: Arc<dyn Storage> = match &self.cache {
+            Some(cache) => Arc::new(cache.around(counted, &name)),
+            None => counted,
+        };
+        Arc::new(MediaStorage { inner, is_cached: self.cache.is_some() })
     }
 
     /// Removes a version of an object from the range cache. Returns the number of units removed.
@@ -51,9 +52,9 @@ impl Storages {
         self.cache.as_ref().map_or(0, |cache| cache.purge(&storage.describe(), key, version))
     }
 
-    /// Waits until purges so far are recorded on the cache's disk. It logs a warning if they are
-    /// not: a later process may find the purged media again.
-    pub(crate) async fn purges_recorded(&self) {
+    /// Waits until the purges so far are recorded on the cache's disk. If that fails, a later
+    /// process may find purged media again, so a warning is logged.
+    pub(crate) async fn record_purges(&self) {
         let Some(cache) = &self.cache else { return };
         if !cache.purges_recorded().await {
             tracing::warn!(
@@ -64,40 +65,29 @@ impl Storages {
     }
 }
 
-/// Media read through the range cache. The current request observes each read.
+/// A storage for media.
 #[derive(Debug)]
-struct CachedMedia(RangeCache);
-
-impl Storage for CachedMedia {
-    fn read<'a>(&'a self, mut request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
-        request.observer = Trace::current().map(Trace::observer);
-        self.0.read(request)
-    }
-
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.0.list(folder)
-    }
-
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
+struct MediaStorage {
+    inner: Arc<dyn Storage>,
+    /// True if `inner` is a range cache, to which each read names its observer.
+    is_cached: bool,
 }
 
-/// Media read from storage each time.
-#[derive(Debug)]
-struct UncachedMedia(Arc<dyn Storage>);
-
-impl Storage for UncachedMedia {
-    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
-        note(Outcome::Bypassed(NO_CACHE));
-        self.0.read(request)
+impl Storage for MediaStorage {
+    fn read<'a>(&'a self, mut request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        if self.is_cached {
+            request.observer = Trace::current().map(Trace::observer);
+        } else {
+            record_outcome(Outcome::Bypassed(NO_CACHE));
+        }
+        self.inner.read(request)
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.0.list(folder)
+        self.inner.list(folder)
     }
 
     fn describe(&self) -> String {
-        self.0.describe()
+        self.inner.describe()
     }
 }

@@ -42,11 +42,11 @@ pub struct LoadedTitle {
     pub files: Arc<[u32]>,
     /// Tracks that a server manifest chose.
     chosen: Option<ChosenTracks>,
-    /// Number that no other title, nor another version of this one, has in this process.
+    /// Number of this version of the title, unique in this process.
     pub(crate) id: u64,
     /// Time of the last comparison with storage, in ms since [`Titles::started`].
     checked: AtomicU64,
-    /// True if storage refused a read of an object after the head of the response was sent.
+    /// True if a read failed because of its object after the head of a response was sent.
     is_doubtful: AtomicBool,
 }
 
@@ -68,7 +68,8 @@ pub(crate) struct Titles {
 /// Condition for using a title from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// Any title will do: reads of its media are pinned to the versions it was made from.
+    /// No condition. Reads of media are pinned to the versions from which the title was made, so an
+    /// outdated title cannot give wrong bytes.
     Any,
     /// The title was compared with storage less than [`OriginConfig::recheck_after`] before this
     /// time, at which the request began.
@@ -104,7 +105,7 @@ impl Titles {
         }
     }
 
-    /// Returns the title of a base: from memory if it is fresh enough, or else from storage.
+    /// Returns the title of a base. A title in memory is used if it is fresh enough.
     pub(crate) async fn load(
         self: &Arc<Self>,
         base: &str,
@@ -159,11 +160,11 @@ impl Titles {
                 self.store.purge(&file, &mut counts).await;
             }
         }
-        self.store.indexer.references.storages().purges_recorded().await;
+        self.store.indexer.references.storages().record_purges().await;
         (known.map(|title| title.id), counts)
     }
 
-    /// Returns the files a base names. Returns none if storage cannot tell.
+    /// Returns the files that a base names, or none if storage fails.
     async fn files_of(&self, base: &str) -> Vec<ObjectRef> {
         let references = &self.store.indexer.references;
         match resolve(&*self.storage, base, self.max_objects).await {
@@ -262,9 +263,9 @@ impl LoadedTitle {
     }
 }
 
-/// Collects the files of a title that can be served. A file that cannot be served is left out: its
-/// bytes are the same on every node. A failure of storage fails the title instead, because it may
-/// be different a moment later or on another node.
+/// Collects the files of a title that can be served. An unusable file is left out, which gives the
+/// same title on every node. A failure of storage fails the title instead, because another node, or
+/// the same node a moment later, may not have it.
 fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
     let mut sources = Sources::default();
     let mut first = None;

@@ -1,7 +1,7 @@
 //! A cache disk that fails in every way: responses stay right, then and later.
 
 use crate::{
-    rig::{Got, Oracle, Rig, Tiers, library_with, relabelled},
+    rig::{FetchResult, Oracle, Rig, Tiers, library_with, relabelled},
     server::{library, sample},
 };
 use futures_util::future::{join, join_all};
@@ -15,7 +15,7 @@ async fn oracle() -> Oracle {
 
 async fn all_right(rig: &Rig, oracle: &Oracle) {
     for url in oracle.urls() {
-        assert_eq!(rig.get(oracle, url).await, Got::Right(0), "{url}");
+        assert_eq!(rig.get(oracle, url).await, FetchResult::Right(0), "{url}");
     }
 }
 
@@ -98,7 +98,7 @@ async fn a_hanging_disk_is_given_up_after_its_timeout() {
         };
         drop(requests);
         faults.heal();
-        assert!(got.iter().all(Got::is_right), "{got:?}");
+        assert!(got.iter().all(FetchResult::is_right), "{got:?}");
         let figures = rig.cache.figures();
         assert!(figures.disk_timeouts > 0 || !reads, "{figures:?}");
         rig.check_recovered(&oracle, &TITLES, 0).await;
@@ -118,8 +118,8 @@ async fn a_disk_folder_removed_while_in_use_causes_no_wrong_response() {
         fs::remove_dir_all(rig.dir.path()).unwrap();
     };
     let (got, ()) = join(rig.get_all(&oracle, first), removing).await;
-    assert!(got.iter().all(Got::is_right), "{got:?}");
-    assert!(rig.get_all(&oracle, second).await.iter().all(Got::is_right));
+    assert!(got.iter().all(FetchResult::is_right), "{got:?}");
+    assert!(rig.get_all(&oracle, second).await.iter().all(FetchResult::is_right));
     all_right(&rig, &oracle).await;
     rig.check_recovered(&oracle, &TITLES, 0).await;
 }
@@ -217,11 +217,11 @@ async fn bytes_of_an_older_version_on_disk_are_never_served() {
     let oracle = Oracle::of(&[library(), library_with(title, new.clone())], &[title]).await;
     let mut rig = Rig::new(Tiers::Disk, library());
     let urls: Vec<_> = oracle.urls().cloned().collect();
-    assert!(rig.get_all(&oracle, &urls).await.iter().all(Got::is_right));
+    assert!(rig.get_all(&oracle, &urls).await.iter().all(FetchResult::is_right));
     rig.idle().await;
     rig.memory.put(crate::server::key(title), new);
     rig.restart().await;
     rig.check_recovered(&oracle, &[title], 1).await;
     let again = join_all(urls.iter().map(|url| rig.get(&oracle, url))).await;
-    assert!(again.iter().all(Got::is_right), "{again:?}");
+    assert!(again.iter().all(FetchResult::is_right), "{again:?}");
 }

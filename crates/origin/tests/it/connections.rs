@@ -2,7 +2,7 @@
 
 use crate::{
     client::{fetch, get, get_with, open, send},
-    crowd::Crumbling,
+    crowd::PiecewiseStorage,
     early,
     server::{Faults, Server, library},
 };
@@ -42,8 +42,8 @@ fn with_http(change: impl FnOnce(&mut latemux_origin::config::HttpConfig)) -> Or
 async fn request_heads_have_a_size_limit() {
     let server = Server::start(library()).await;
     let large = "x".repeat(20_000);
-    let answer = get_with(server.address, "/healthz", &[("x-large", &large)]).await;
-    assert_eq!(answer.status, 431);
+    let response = get_with(server.address, "/healthz", &[("x-large", &large)]).await;
+    assert_eq!(response.status, 431);
     let small = "x".repeat(4000);
     assert_eq!(get_with(server.address, "/healthz", &[("x-small", &small)]).await.status, 200);
 }
@@ -55,10 +55,10 @@ async fn a_connection_without_a_request_is_closed() {
     for begun in ["", "GET /healthz HTT", "GET /healthz HTTP/1.1\r\nhost: x\r\n"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(begun.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // The connection ends, with a response or without.
-        let _ = stream.read_to_end(&mut answer).await;
-        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+        let _ = stream.read_to_end(&mut response).await;
+        assert!(!response.starts_with(b"HTTP/1.1 200"));
     }
 }
 
@@ -80,11 +80,11 @@ async fn a_client_that_stops_reading_is_disconnected() {
     assert_eq!(healthy.expect("the first connection did not end").status, 200);
 
     let whole = fetch(server.address, SEGMENT).await.len();
-    let mut answers = Vec::new();
-    let _ = stream.read_to_end(&mut answers).await;
-    assert!(answers.starts_with(b"HTTP/1.1 200"));
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received).await;
+    assert!(received.starts_with(b"HTTP/1.1 200"));
     assert!(whole * times > 16 << 20, "{whole} bytes are too few to stall");
-    assert!(answers.len() < whole * times, "{} bytes came", answers.len());
+    assert!(received.len() < whole * times, "{} bytes came", received.len());
 }
 
 /// The connection stays alive for other streams, and the bytes read for this stream are freed.
@@ -94,9 +94,12 @@ async fn a_stream_whose_client_takes_nothing_is_reset() {
     let config = with_http(|http| http.stall_timeout = Duration::from_millis(200));
     let live = Arc::new(AtomicUsize::new(0));
     let faults = Faults::default();
-    let server =
-        Server::with(early::watched(faults.over(Arc::new(Crumbling(library()))), &live), config, Some(tls))
-            .await;
+    let server = Server::with(
+        early::watched(faults.over(Arc::new(PiecewiseStorage(library()))), &live),
+        config,
+        Some(tls),
+    )
+    .await;
     let request = || {
         let uri = format!("https://localhost{SEGMENT}");
         Request::builder().uri(uri).body(Empty::<Bytes>::new()).unwrap()
@@ -224,12 +227,12 @@ async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
     let (mut h2, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    let answers = (0..20).map(|_| h2.send_request(request(Method::GET)));
-    for answer in futures_util::future::join_all(answers).await {
-        let answer = answer.unwrap();
-        assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
-        assert_eq!(answer.headers()["etag"], expected.header("etag"));
-        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected.body);
+    let responses = (0..20).map(|_| h2.send_request(request(Method::GET)));
+    for response in futures_util::future::join_all(responses).await {
+        let response = response.unwrap();
+        assert_eq!((response.status().as_u16(), response.version()), (200, Version::HTTP_2));
+        assert_eq!(response.headers()["etag"], expected.header("etag"));
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), expected.body);
     }
     let head = h2.send_request(request(Method::HEAD)).await.unwrap();
     assert_eq!(head.headers()["content-length"], expected.header("content-length"));
@@ -239,10 +242,10 @@ async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
     let stalled = h2.send_request(request(Method::GET)).await.unwrap();
     faults.set([Fault::ShortAfter(30_000)]);
     let broken = async {
-        let answer = h2.send_request(request(Method::GET)).await?;
-        answer.into_body().collect().await.map(|_| ())
+        let response = h2.send_request(request(Method::GET)).await?;
+        response.into_body().collect().await.map(|_| ())
     };
-    broken.await.expect_err("half an answer is no answer");
+    broken.await.expect_err("the response must be aborted");
     drop(stalled);
     assert_eq!(h2.send_request(request(Method::GET)).await.unwrap().status(), 200);
 
@@ -251,9 +254,9 @@ async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
     tokio::spawn(connection);
     let get =
         Request::builder().uri(SEGMENT).header("host", "localhost").body(Empty::<Bytes>::new()).unwrap();
-    let answer = h1.send_request(get).await.unwrap();
-    assert_eq!(answer.version(), Version::HTTP_11);
-    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected.body);
+    let response = h1.send_request(get).await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_11);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), expected.body);
 }
 
 #[tokio::test]
@@ -262,9 +265,9 @@ async fn a_tls_handshake_has_a_time_limit() {
     let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
     let server = Server::with(library(), config, Some(tls)).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    assert!(answer.is_empty());
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    assert!(response.is_empty());
 }
 
 #[tokio::test]
@@ -275,9 +278,9 @@ async fn a_connection_serves_several_requests_in_turn() {
     tokio::spawn(connection);
     for (path, status) in [(SEGMENT, 200), ("/nothing", 404), ("/harbour/.mpd", 200), (SEGMENT, 200)] {
         let request = Request::builder().uri(path).header("host", "x").body(Empty::<Bytes>::new()).unwrap();
-        let answer = sender.send_request(request).await.unwrap();
-        assert_eq!(answer.status(), status);
-        answer.into_body().collect().await.unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), status);
+        response.into_body().collect().await.unwrap();
         sender.ready().await.unwrap();
     }
     let head = send(server.address, Method::HEAD, SEGMENT, &[]).await.unwrap();
@@ -301,24 +304,24 @@ async fn many_clients_connect_before_one_is_accepted() {
 
 /// Returns the status lines that arrive until the server closes the connection.
 async fn statuses(stream: &mut TcpStream) -> Vec<String> {
-    let mut answers = Vec::new();
-    let _ = stream.read_to_end(&mut answers).await;
-    let text = String::from_utf8_lossy(&answers);
-    text.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].to_owned()).collect()
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received).await;
+    let text = String::from_utf8_lossy(&received);
+    text.split("HTTP/1.1 ").skip(1).map(|response| response[..3].to_owned()).collect()
 }
 
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 const LAST_REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn pipelined_and_split_requests_are_all_answered() {
+async fn pipelined_and_split_requests_all_get_responses() {
     let server = Server::start(library()).await;
     // Longer than the first read of the server, so that one request is cut there.
     let many = [&REQUEST.repeat(100), LAST_REQUEST].concat();
     for cut in [1, 20, REQUEST.len(), REQUEST.len() + 7, 1024, 1500, many.len()] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(&many[..cut]).await.unwrap();
-        // Complete requests are answered before the rest is sent.
+        // Complete requests get their responses before the rest is sent.
         let whole = cut / REQUEST.len();
         let mut seen = String::new();
         while seen.matches("HTTP/1.1 200").count() < whole.min(100) {

@@ -23,9 +23,9 @@ use std::{
 /// A storage whose bodies arrive in small pieces with pauses, as over a network, so that reads
 /// overlap.
 #[derive(Debug)]
-pub(crate) struct Crumbling(pub(crate) Arc<dyn Storage>);
+pub(crate) struct PiecewiseStorage(pub(crate) Arc<dyn Storage>);
 
-impl Storage for Crumbling {
+impl Storage for PiecewiseStorage {
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             tokio::task::yield_now().await;
@@ -62,14 +62,14 @@ async fn one_connection_to_storage_suffices_for_every_response() {
     memory.put(key("index.index.mp4"), index_file(&sample("lighthouse.mp4"), "lighthouse.mp4"));
     let options =
         Options { max_in_flight: 1, queue_timeout: Duration::from_secs(1000), ..Options::default() };
-    let client = StorageClient::new(Arc::new(Crumbling(memory)), &options);
+    let client = StorageClient::new(Arc::new(PiecewiseStorage(memory)), &options);
     for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/fragmented.mp4", "/index.index.mp4"] {
         // A new origin for each URL, so that no fragment is known.
         let server = Server::start(Arc::new(client.clone())).await;
         for url in crawl(server.address, base).await {
             let server = Server::start(Arc::new(client.clone())).await;
-            let answer = tokio::time::timeout(Duration::from_secs(60), fetch(server.address, &url)).await;
-            answer.unwrap_or_else(|_| panic!("{url}: the response waits for itself"));
+            let response = tokio::time::timeout(Duration::from_secs(60), fetch(server.address, &url)).await;
+            response.unwrap_or_else(|_| panic!("{url}: the response waits for itself"));
         }
     }
 }
@@ -96,21 +96,21 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     urls.sort();
     let options =
         Options { max_in_flight: 8, queue_timeout: Duration::from_secs(1000), ..Options::default() };
-    let client = StorageClient::new(Arc::new(Crumbling(memory)), &options);
+    let client = StorageClient::new(Arc::new(PiecewiseStorage(memory)), &options);
     let counters = client.counters().clone();
     let mut config = crate::server::config();
     config.read.open = 8;
     let resources = Resources { cache: cache.clone(), ..Resources::default() };
     let server = Server::of(Origin::with_resources(Arc::new(client), resources, config), None).await;
-    let answered = AtomicUsize::new(0);
+    let responded = AtomicUsize::new(0);
     let all = urls.into_iter().cycle().take(2000).map(|url| {
         let address = server.address;
         let right = &right;
-        let answered = &answered;
+        let responded = &responded;
         async move {
-            let answer = get(address, url).await;
-            assert!(answer.status == 200 && answer.body == right[url], "{url}: {}", answer.status);
-            answered.fetch_add(1, Relaxed);
+            let response = get(address, url).await;
+            assert!(response.status == 200 && response.body == right[url], "{url}: {}", response.status);
+            responded.fetch_add(1, Relaxed);
         }
     });
     let mut all = pin!(futures_util::future::join_all(all));
@@ -118,7 +118,7 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     // Even on a slow machine, at least one response ends within a minute unless there is a
     // deadlock.
     while tokio::time::timeout(Duration::from_secs(60), &mut all).await.is_err() {
-        let now = answered.load(Relaxed);
+        let now = responded.load(Relaxed);
         assert!(now > before, "no response ended in a minute after {now}: {:?}", counters.figures());
         before = now;
     }

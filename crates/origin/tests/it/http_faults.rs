@@ -4,7 +4,7 @@
 use crate::{
     client::{get, send},
     log,
-    rig::{Got, Oracle, TIERS, Tiers},
+    rig::{FetchResult, Oracle, TIERS, Tiers},
     server::{Server, library, sample},
 };
 use bytes::Bytes;
@@ -76,7 +76,7 @@ struct Site {
 
 type Shared = Arc<Mutex<Site>>;
 
-fn answer(site: &Shared, request: &Request) -> Reply {
+fn respond(site: &Shared, request: &Request) -> Reply {
     let mut site = site.lock().unwrap();
     site.requests += 1;
     let n = site.requests;
@@ -101,9 +101,9 @@ fn answer(site: &Shared, request: &Request) -> Reply {
     let Some(range) = request.header("range").and_then(|range| range.strip_prefix("bytes=")) else {
         return Reply::new(200, version, &content);
     };
-    let asked = site.ranges.entry(format!("{} {range}", request.target)).or_default();
-    let again = *asked;
-    *asked += 1;
+    let count = site.ranges.entry(format!("{} {range}", request.target)).or_default();
+    let again = *count;
+    *count += 1;
     let (first, last) = range.split_once('-').unwrap();
     let first: usize = first.parse().unwrap();
     let last = last.parse().unwrap_or(usize::MAX).min(content.len() - 1);
@@ -172,7 +172,7 @@ impl World {
         let site: Shared =
             Arc::new(Mutex::new(Site { objects, wrong, requests: 0, ranges: BTreeMap::new() }));
         let shared = site.clone();
-        let http = Http::start(move |_, request| answer(&shared, request)).await;
+        let http = Http::start(move |_, request| respond(&shared, request)).await;
         let slow = matches!(later, ServerFault::NoAnswer | ServerFault::Stalls);
         let bound = if slow { BOUND } else { Duration::from_secs(30) };
         let options = Options {
@@ -198,20 +198,21 @@ impl World {
         self.site.lock().unwrap().wrong = wrong;
     }
 
-    async fn get(&self, oracle: &Oracle, url: &str) -> Got {
+    async fn get(&self, oracle: &Oracle, url: &str) -> FetchResult {
         // Far longer than all time limits together, so that a slow response is not taken for a
         // hang.
-        let answer = send(self.server.address, Method::GET, url, &[]);
-        let answer =
-            tokio::time::timeout(Duration::from_secs(60), answer).await.expect("no response within a minute");
-        let Ok(answer) = answer else { return Got::Aborted };
-        if answer.status == 200 {
-            return Got::Right(oracle.version(url, &answer.body));
+        let response = send(self.server.address, Method::GET, url, &[]);
+        let response = tokio::time::timeout(Duration::from_secs(60), response)
+            .await
+            .expect("no response within a minute");
+        let Ok(response) = response else { return FetchResult::Aborted };
+        if response.status == 200 {
+            return FetchResult::Right(oracle.version(url, &response.body));
         }
-        Got::Refused(answer.status.as_u16(), answer.reason())
+        FetchResult::Refused(response.status.as_u16(), response.reason())
     }
 
-    async fn get_all(&self, oracle: &Oracle, urls: &[String]) -> Vec<Got> {
+    async fn get_all(&self, oracle: &Oracle, urls: &[String]) -> Vec<FetchResult> {
         join_all(urls.iter().map(|url| self.get(oracle, url))).await
     }
 
@@ -224,7 +225,7 @@ impl World {
         let urls: Vec<_> = oracle.urls().cloned().collect();
         for round in 0..2 {
             for url in &urls {
-                assert_eq!(self.get(oracle, url).await, Got::Right(0), "{url}, round {round}");
+                assert_eq!(self.get(oracle, url).await, FetchResult::Right(0), "{url}, round {round}");
             }
             while self.cache.figures().fetches > 0 {
                 tokio::task::yield_now().await;
@@ -269,11 +270,11 @@ const SEEN: [(ServerFault, &[&str], &[&str]); 18] = [
     (ServerFault::Denies, &["storage_denied"], &["storage_denied", "aborts"]),
 ];
 
-fn word(got: &Got) -> &str {
+fn word(got: &FetchResult) -> &str {
     match got {
-        Got::Right(_) => "ok",
-        Got::Refused(_, reason) => reason,
-        Got::Aborted => "aborts",
+        FetchResult::Right(_) => "ok",
+        FetchResult::Refused(_, reason) => reason,
+        FetchResult::Aborted => "aborts",
     }
 }
 
@@ -310,7 +311,7 @@ async fn check_fault(
     world.check_recovered(&oracle).await;
     // The title is indexed, and its media is read with the fault.
     let world = World::timed(tiers, ServerFault::Nothing, wrong).await;
-    assert_eq!(world.get(&oracle, oracle.init()).await, Got::Right(0));
+    assert_eq!(world.get(&oracle, oracle.init()).await, FetchResult::Right(0));
     world.set(wrong);
     for got in world.get_all(&oracle, &urls).await {
         let seen = word(&got);
@@ -335,7 +336,7 @@ async fn a_missing_etag_is_logged_once_and_does_not_prevent_caching() {
         let world = World::new(Tiers::Memory, wrong).await;
         for _ in 0..2 {
             for got in world.get_all(&oracle, &urls).await {
-                assert_eq!(got, Got::Right(0));
+                assert_eq!(got, FetchResult::Right(0));
             }
         }
         let figures = world.cache.figures();
@@ -360,8 +361,8 @@ async fn distant_bytes_of_a_server_without_ranges_are_not_read() {
     let filler = [&(2_u32 << 20).to_be_bytes()[..], b"free", &vec![0; (2 << 20) - 8]].concat();
     padded.splice(first..first, filler);
     world.site.lock().unwrap().objects.insert("far.mp4".to_owned(), padded.into());
-    let answer = send(world.server.address, Method::GET, "/far.mp4/.mpd", &[]).await.unwrap();
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (502, "storage_bad_answer"));
+    let response = send(world.server.address, Method::GET, "/far.mp4/.mpd", &[]).await.unwrap();
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (502, "storage_bad_answer"));
 }
 
 /// A server whose TLS handshake never ends, and an address without a server.
@@ -379,14 +380,14 @@ async fn connecting_has_a_time_limit() {
         let resources = Resources { cache: Some(cache), source_options: options, ..Resources::default() };
         let server =
             Server::of(Origin::with_resources(storage, resources, crate::server::config()), None).await;
-        let answers = (0..10).map(|_| send(server.address, Method::GET, "/x.mp4/.mpd", &[]));
-        for answer in tokio::time::timeout(Duration::from_secs(60), join_all(answers))
+        let requests = (0..10).map(|_| send(server.address, Method::GET, "/x.mp4/.mpd", &[]));
+        for response in tokio::time::timeout(Duration::from_secs(60), join_all(requests))
             .await
             .expect("no response within a minute")
         {
-            let answer = answer.unwrap();
-            assert_eq!(answer.reason(), reason, "{address}");
-            assert!(answer.status.is_server_error());
+            let response = response.unwrap();
+            assert_eq!(response.reason(), reason, "{address}");
+            assert!(response.status.is_server_error());
         }
     }
 }

@@ -59,9 +59,9 @@ fn parse(text: &str) -> Samples {
 }
 
 async fn scrape(server: &Server) -> Samples {
-    let answer = get(server.admin, "/metrics").await;
-    assert_eq!(answer.status, 200);
-    parse(std::str::from_utf8(&answer.body).unwrap())
+    let response = get(server.admin, "/metrics").await;
+    assert_eq!(response.status, 200);
+    parse(std::str::from_utf8(&response.body).unwrap())
 }
 
 /// Returns a value, or 0 if there is no such series yet.
@@ -87,8 +87,8 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn length(answer: &FullResponse) -> f64 {
-    float(answer.body.len() as u64)
+fn length(response: &FullResponse) -> f64 {
+    float(response.body.len() as u64)
 }
 
 /// Parses the text with the reference parser. `None` if that is not installed.
@@ -154,12 +154,12 @@ async fn everything(server: &Server) -> f64 {
 #[tokio::test]
 async fn the_reference_parser_reads_the_same_values() {
     let server = Server::start(library()).await;
-    let text = |answer: FullResponse| String::from_utf8(answer.body.to_vec()).unwrap();
+    let text = |response: FullResponse| String::from_utf8(response.body.to_vec()).unwrap();
     for round in 0..2 {
-        let answer = get(server.admin, "/metrics").await;
-        let content_type = answer.header("content-type");
+        let response = get(server.admin, "/metrics").await;
+        let content_type = response.header("content-type");
         assert_eq!(content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
-        let text = text(answer);
+        let text = text(response);
         let Some(reference) = reference(&text) else { return };
         assert_eq!(parse(&text), reference);
         assert!(reference.len() > 40 * (1 + round), "{}", reference.len());
@@ -202,17 +202,17 @@ async fn every_response_is_counted_once_with_its_bytes() {
             (Method::GET, &[("if-none-match", "*")]),
             (Method::HEAD, &[]),
         ] {
-            let answer = send(server.address, method, url, headers).await.unwrap();
-            let status = match answer.status.as_u16() / 100 {
+            let response = send(server.address, method, url, headers).await.unwrap();
+            let status = match response.status.as_u16() / 100 {
                 2 => "2xx",
                 3 => "3xx",
                 4 => "4xx",
-                _ => panic!("{url}: {answer:?}"),
+                _ => panic!("{url}: {response:?}"),
             };
             let [protocol, class] = labels(url);
             let (count, bytes) = expected.entry([protocol, class, status]).or_default();
             *count += 1.0;
-            *bytes += length(&answer);
+            *bytes += length(&response);
         }
     }
     assert!(expected.len() > 15, "{expected:?}");
@@ -281,8 +281,8 @@ async fn requests_to_storage_are_counted_by_purpose() {
         "nothing is counted twice, and nothing is missed"
     );
     assert_eq!(fragmented_index.0, 2.0);
-    let answered = value(&samples, "latemux_storage_first_byte_seconds_count", &[("kind", "index")]);
-    assert_eq!(answered, now.0);
+    let responded = value(&samples, "latemux_storage_first_byte_seconds_count", &[("kind", "index")]);
+    assert_eq!(responded, now.0);
     let used = value(&samples, "latemux_media_used_bytes_total", &[]);
     assert_eq!(used, of_source);
     let efficiency = value(&samples, "latemux_conversion_efficiency_ratio", &[]);
@@ -368,8 +368,8 @@ async fn no_url_adds_a_series() {
         for url in hostile(n) {
             for method in ["GET", "HEAD", "BREW", "OPTIONS"] {
                 let method = Method::from_bytes(method.as_bytes()).unwrap();
-                if let Ok(answer) = send(server.address, method, &url, &[]).await {
-                    assert_ne!(answer.status, StatusCode::INTERNAL_SERVER_ERROR, "{url}");
+                if let Ok(response) = send(server.address, method, &url, &[]).await {
+                    assert_ne!(response.status, StatusCode::INTERNAL_SERVER_ERROR, "{url}");
                 }
             }
         }
@@ -470,9 +470,9 @@ async fn a_request_that_joined_counts_no_requests_to_storage() {
     joined.await.unwrap();
     let line = log::access("/harbour/stays.mpd").await;
     assert!(line.contains("cache=\"joined\" storage_requests=0 storage_bytes=0"), "{line}");
-    let asked = scrape(&server).await;
+    let samples = scrape(&server).await;
     let index = [("kind", "index")];
-    assert!(value(&asked, "latemux_storage_requests_total", &index) >= 5.0);
+    assert!(value(&samples, "latemux_storage_requests_total", &index) >= 5.0);
 }
 
 #[tokio::test]
@@ -511,28 +511,28 @@ async fn debug_headers_change_nothing_else() {
     ] {
         for cache in [cold, warm] {
             let expected = get(plain.address, url).await;
-            let answer = get(debug.address, url).await;
-            assert_eq!(answer.header("latemux-cache"), cache, "{url}");
+            let response = get(debug.address, url).await;
+            assert_eq!(response.header("latemux-cache"), cache, "{url}");
             let requests = counting.take().len();
-            assert_eq!(answer.header("latemux-storage-requests"), requests.to_string(), "{url}");
+            assert_eq!(response.header("latemux-storage-requests"), requests.to_string(), "{url}");
             assert_eq!(requests > 0, ["filled", "bypassed;off"].contains(&cache), "{url}");
-            let timing = answer.header("server-timing").to_owned();
+            let timing = response.header("server-timing").to_owned();
             for entry in timing.split(", ") {
                 let (name, dur) = entry.split_once(";dur=").unwrap();
-                assert!(["route", "index", "plan", "storage"].contains(&name), "{timing}");
+                assert!(["route", "title", "plan", "read"].contains(&name), "{timing}");
                 assert!(dur.parse::<f64>().unwrap() < 60_000.0 && dur.split('.').nth(1).unwrap().len() == 3);
             }
-            let phases = if cache.starts_with("bypassed") { 4 } else { 1 };
-            assert!(timing.split(", ").count() >= phases, "{url}: {timing}");
-            assert_eq!((answer.status, &answer.body), (expected.status, &expected.body));
-            let mut headers = answer.lasting_headers();
+            let stages = if cache.starts_with("bypassed") { 4 } else { 1 };
+            assert!(timing.split(", ").count() >= stages, "{url}: {timing}");
+            assert_eq!((response.status, &response.body), (expected.status, &expected.body));
+            let mut headers = response.lasting_headers();
             for name in added {
                 assert!(
                     headers.remove(name).is_some() && expected.headers.get(name).is_none(),
                     "{url}: {name}"
                 );
             }
-            let exposed = answer.header("access-control-expose-headers").to_owned();
+            let exposed = response.header("access-control-expose-headers").to_owned();
             assert_eq!(
                 exposed,
                 format!(
@@ -561,9 +561,9 @@ async fn the_public_address_serves_no_admin_urls() {
         assert_eq!(get(server.admin, url).await.status, 404, "{url}");
     }
     for url in ["/metrics", "/healthz/live", "/healthz/ready"] {
-        let answer = get(server.admin, url).await;
+        let response = get(server.admin, url).await;
         assert_eq!(
-            (answer.status.as_u16(), answer.header("access-control-allow-origin")),
+            (response.status.as_u16(), response.header("access-control-allow-origin")),
             (200, ""),
             "{url}"
         );
@@ -614,10 +614,10 @@ async fn only_a_purged_title_is_read_again() {
     fetch(server.address, "/harbour/.mpd").await;
     assert!(counting.take().is_empty());
 
-    let answer = purge(server.admin, "%2Fharbour", &[]).await;
-    assert_eq!(answer.status, 200);
+    let response = purge(server.admin, "%2Fharbour", &[]).await;
+    assert_eq!(response.status, 200);
     let said = "{\"base\":\"harbour\",\"titles\":1,\"indexes\":5,\"indexes_on_disk\":0,\"manifests\":2,\"ranges\":0}\n";
-    assert_eq!(std::str::from_utf8(&answer.body).unwrap(), said);
+    assert_eq!(std::str::from_utf8(&response.body).unwrap(), said);
     fetch(server.address, "/buoy.mp4/.mpd").await;
     assert!(counting.take().is_empty(), "another title was read again");
     fetch(server.address, "/harbour/.mpd").await;

@@ -14,7 +14,7 @@ use latemux_testmedia::recipe;
 use std::{net::SocketAddr, sync::Arc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-async fn refused(server: SocketAddr, path: &str, status: u16, reason: &str) {
+async fn expect_error(server: SocketAddr, path: &str, status: u16, reason: &str) {
     let response = get(server, path).await;
     assert_eq!((response.status.as_u16(), response.reason().as_str()), (status, reason), "{path}");
     assert_eq!(response.header("content-type"), "application/json");
@@ -58,7 +58,7 @@ async fn missing_resources_are_refused_with_their_reason() {
         if reason.is_empty() {
             assert_eq!(get(at, path).await.status, status, "{path}");
         } else {
-            refused(at, path, status, reason).await;
+            expect_error(at, path, status, reason).await;
         }
     }
 }
@@ -244,7 +244,7 @@ async fn tracks_that_a_protocol_leaves_out_are_logged_once() {
     let urls = crate::server::crawl(server.address, "/left-out-of-ts.mp4").await;
     let video =
         urls.iter().find_map(|u| Some(u.split_once("-video=")?.1.split(['-', '.']).next()?.to_owned()));
-    refused(
+    expect_error(
         server.address,
         &format!("/left-out-of-ts.mp4/x-video={}-1.ts", video.unwrap()),
         415,

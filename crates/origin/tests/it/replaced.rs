@@ -2,7 +2,7 @@
 //! one version or is aborted, and later ones have those of the new version.
 
 use crate::{
-    rig::{Got, Oracle, Rig, TIERS, library_with, relabelled, relabelled_from},
+    rig::{FetchResult, Oracle, Rig, TIERS, library_with, relabelled, relabelled_from},
     server::{key, library, sample},
 };
 use bytes::Bytes;
@@ -43,7 +43,7 @@ async fn an_object_replaced_after_indexing_is_served_in_its_new_version() {
             assert!(changes.len() > 1, "{title}");
             assert_eq!(rig.manifest(title).await, 200);
             // The old bytes of one segment are cached.
-            assert_eq!(rig.get(&oracle, &changes[0]).await, Got::Right(0));
+            assert_eq!(rig.get(&oracle, &changes[0]).await, FetchResult::Right(0));
             rig.idle().await;
             rig.memory.put(key(name), new.clone());
             // Storage reports the change before the head of the response is sent. The object is
@@ -51,7 +51,7 @@ async fn an_object_replaced_after_indexing_is_served_in_its_new_version() {
             let others: Vec<_> =
                 oracle.urls().filter(|url| oracle.0[*url][0] != oracle.0[*url][1]).cloned().collect();
             for url in others.iter().rev().chain([&changes[0]]) {
-                assert_eq!(rig.get(&oracle, url).await, Got::Right(1), "{tiers:?} {url}");
+                assert_eq!(rig.get(&oracle, url).await, FetchResult::Right(1), "{tiers:?} {url}");
             }
             rig.check_recovered(&oracle, &[title], 1).await;
         }
@@ -68,7 +68,7 @@ async fn cached_segments_of_the_old_version_are_served_until_a_manifest_is_reque
         let mut rig = Rig::new(tiers, library());
         for _ in 0..2 {
             for url in &urls {
-                assert_eq!(rig.get(&oracle, url).await, Got::Right(0));
+                assert_eq!(rig.get(&oracle, url).await, FetchResult::Right(0));
             }
             rig.idle().await;
             rig.memory.put(key(name), new.clone());
@@ -76,7 +76,7 @@ async fn cached_segments_of_the_old_version_are_served_until_a_manifest_is_reque
         assert_eq!(rig.manifest(title).await, 200);
         for url in &urls {
             let right = oracle.version(url, &oracle.0[url][1]);
-            assert_eq!(rig.get(&oracle, url).await, Got::Right(right), "{tiers:?} {url}");
+            assert_eq!(rig.get(&oracle, url).await, FetchResult::Right(right), "{tiers:?} {url}");
         }
         rig.check_recovered(&oracle, &[title], 1).await;
     }
@@ -93,9 +93,9 @@ async fn an_object_that_differs_only_in_the_middle_is_served_in_its_new_version(
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.segments = 8 << 20;
     for tiers in TIERS {
-        let mut rig = Rig::with(tiers, library(), Options::default(), config.clone(), |_| {});
+        let mut rig = Rig::with(tiers, library(), &Options::default(), config.clone(), |_| {});
         for _ in 0..2 {
-            assert!(rig.get_all(&oracle, &urls).await.iter().all(|got| *got == Got::Right(0)));
+            assert!(rig.get_all(&oracle, &urls).await.iter().all(|got| *got == FetchResult::Right(0)));
             rig.idle().await;
         }
         rig.memory.put(key(name), new.clone());
@@ -112,7 +112,7 @@ async fn an_object_replaced_between_two_reads_of_a_segment_never_mixes_versions(
             let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
             (config.read.gap, config.read.reach, config.read.open) = (0, Reach::Exact, 1);
             for url in oracle.some() {
-                let mut rig = Rig::with(tiers, library(), Options::default(), config.clone(), |cache| {
+                let mut rig = Rig::with(tiers, library(), &Options::default(), config.clone(), |cache| {
                     cache.bridge = 0;
                 });
                 assert_eq!(rig.manifest(title).await, 200);
@@ -125,14 +125,14 @@ async fn an_object_replaced_between_two_reads_of_a_segment_never_mixes_versions(
                     Fault::None
                 });
                 let got = rig.get(&oracle, &url).await;
-                assert!(matches!(got, Got::Right(_) | Got::Aborted), "{url}: {got:?}");
+                assert!(matches!(got, FetchResult::Right(_) | FetchResult::Aborted), "{url}: {got:?}");
                 seen.push(got);
                 rig.memory.put(key(name), new.clone());
                 rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }
-    assert!(seen.contains(&Got::Aborted) && seen.iter().any(Got::is_right), "{seen:?}");
+    assert!(seen.contains(&FetchResult::Aborted) && seen.iter().any(FetchResult::is_right), "{seen:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn an_object_replaced_during_a_fill_is_served_in_one_version_to_each_clien
                 }
                 // Memory for two fetches at one time.
                 let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-                let mut rig = Rig::with(tiers, library(), Options::default(), config, |cache| {
+                let mut rig = Rig::with(tiers, library(), &Options::default(), config, |cache| {
                     cache.memory = cache.memory.max(2 << 20);
                 });
                 assert_eq!(rig.manifest(title).await, 200);
@@ -171,8 +171,8 @@ async fn an_object_replaced_during_a_fill_is_served_in_one_version_to_each_clien
                 };
                 let early = join_all((0..5).map(|_| rig.get(&oracle, &url)));
                 let (early, late) = futures_util::future::join(early, replaced).await;
-                assert!(early.iter().all(|got| *got == Got::Right(0)), "{tiers:?} {url}: {early:?}");
-                assert_eq!(late, Got::Right(1), "{tiers:?} {url}");
+                assert!(early.iter().all(|got| *got == FetchResult::Right(0)), "{tiers:?} {url}: {early:?}");
+                assert_eq!(late, FetchResult::Right(1), "{tiers:?} {url}");
                 rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
@@ -204,7 +204,10 @@ async fn an_object_replaced_in_the_middle_of_a_body_never_mixes_versions() {
                 // Replaced before the first byte: the response has the new version, or it is
                 // aborted because its head was sent already.
                 let got = rig.get(&oracle, &url).await;
-                assert!(matches!(got, Got::Right(1) | Got::Aborted), "{tiers:?} {url}: {got:?}");
+                assert!(
+                    matches!(got, FetchResult::Right(1) | FetchResult::Aborted),
+                    "{tiers:?} {url}: {got:?}"
+                );
                 rig.restart().await;
                 assert_eq!(rig.manifest(title).await, 200);
                 let mut broken = false;
@@ -216,8 +219,11 @@ async fn an_object_replaced_in_the_middle_of_a_body_never_mixes_versions() {
                     _ => Fault::None,
                 });
                 let got = rig.get(&oracle, &url).await;
-                assert!(matches!(got, Got::Right(1) | Got::Aborted), "{tiers:?} {url}: {got:?}");
-                assert_eq!(rig.get(&oracle, &url).await, Got::Right(1));
+                assert!(
+                    matches!(got, FetchResult::Right(1) | FetchResult::Aborted),
+                    "{tiers:?} {url}: {got:?}"
+                );
+                assert_eq!(rig.get(&oracle, &url).await, FetchResult::Right(1));
                 rig.check_recovered(&oracle, &[title], 1).await;
             }
         }

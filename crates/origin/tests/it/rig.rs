@@ -2,7 +2,7 @@
 
 use crate::{
     caching::smooth_and_hds,
-    crowd::Crumbling,
+    crowd::PiecewiseStorage,
     server::{Server, crawl, key, library},
 };
 use bytes::Bytes;
@@ -52,7 +52,7 @@ impl Tiers {
 
 /// Result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Got {
+pub(crate) enum FetchResult {
     /// A complete body of this version of the library, or of the first version with the same body.
     Right(usize),
     /// An error, with its reason.
@@ -61,7 +61,7 @@ pub(crate) enum Got {
     Aborted,
 }
 
-impl Got {
+impl FetchResult {
     pub(crate) fn is_right(&self) -> bool {
         matches!(self, Self::Right(_))
     }
@@ -180,21 +180,21 @@ impl Rig {
     pub(crate) fn new(tiers: Tiers, memory: Arc<Memory>) -> Self {
         // Each manifest request compares the title with storage.
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-        Self::with(tiers, memory, Options { max_in_flight: 8, ..Options::default() }, config, |_| {})
+        Self::with(tiers, memory, &Options { max_in_flight: 8, ..Options::default() }, config, |_| {})
     }
 
     pub(crate) fn with(
         tiers: Tiers,
         memory: Arc<Memory>,
-        options: Options,
+        options: &Options,
         config: OriginConfig,
         change: impl FnOnce(&mut Config),
     ) -> Self {
         let storm = Storm(Arc::new(Mutex::new(Box::new(|_, _| Fault::None))));
         let choose = storm.clone();
-        let crumbling = Arc::new(Crumbling(memory.clone()));
-        let faulty = Faulty::new(crumbling, move |_, key, want| (choose.0.lock().unwrap())(key, want));
-        let client = StorageClient::new(Arc::new(faulty), &options);
+        let piecewise = Arc::new(PiecewiseStorage(memory.clone()));
+        let faulty = Faulty::new(piecewise, move |_, key, want| (choose.0.lock().unwrap())(key, want));
+        let client = StorageClient::new(Arc::new(faulty), options);
         let counters = client.counters().clone();
         let storage: Arc<dyn Storage> = Arc::new(client);
         let dir = tempfile::tempdir().unwrap();
@@ -222,25 +222,25 @@ impl Rig {
 
     /// Requests a URL and checks the response. It panics if the request does not end within an
     /// hour.
-    pub(crate) async fn get(&self, oracle: &Oracle, url: &str) -> Got {
+    pub(crate) async fn get(&self, oracle: &Oracle, url: &str) -> FetchResult {
         let response = async {
             let response = self.origin.respond(Request::get(url).body(()).unwrap()).await;
             let (head, body) = response.into_parts();
             let length: usize = head.headers["content-length"].to_str().unwrap().parse().unwrap();
-            let Ok(body) = body.collect().await else { return Got::Aborted };
+            let Ok(body) = body.collect().await else { return FetchResult::Aborted };
             let body = body.to_bytes();
             assert_eq!(body.len(), length, "{url}");
             if head.status == 200 {
-                return Got::Right(oracle.version(url, &body));
+                return FetchResult::Right(oracle.version(url, &body));
             }
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
-            Got::Refused(head.status.as_u16(), json["reason"].as_str().unwrap().to_owned())
+            FetchResult::Refused(head.status.as_u16(), json["reason"].as_str().unwrap().to_owned())
         };
         let ended = tokio::time::timeout(Duration::from_secs(3600), response).await;
         ended.unwrap_or_else(|_| panic!("{url}: the request does not end"))
     }
 
-    pub(crate) async fn get_all(&self, oracle: &Oracle, urls: &[String]) -> Vec<Got> {
+    pub(crate) async fn get_all(&self, oracle: &Oracle, urls: &[String]) -> Vec<FetchResult> {
         join_all(urls.iter().map(|url| self.get(oracle, url))).await
     }
 
@@ -291,7 +291,7 @@ impl Rig {
             for url in oracle.sample() {
                 // Several versions may have the same body.
                 let right = oracle.version(url, &oracle.0[url][version]);
-                assert_eq!(self.get(oracle, url).await, Got::Right(right), "{url}, round {round}");
+                assert_eq!(self.get(oracle, url).await, FetchResult::Right(right), "{url}, round {round}");
             }
             self.idle().await;
             if round == 1 {

@@ -92,7 +92,7 @@ async fn a_segment_cut_short_aborts_the_response() {
             (Fault::ShortAfter(30_000), "storage_bad_answer"),
         ] {
             faults.set([fault]);
-            send(server.address, Method::GET, url, &[]).await.expect_err("half an response is no response");
+            send(server.address, Method::GET, url, &[]).await.expect_err("the response must be aborted");
             let line = log::access(url).await;
             assert!(line.contains(&format!("status=200 reason=\"{reason}\"")), "{line}");
         }

@@ -138,7 +138,7 @@ async fn storm(
     config.read.prefetch = [0, 1, 4][usize::try_from(dice.roll(3)).unwrap()];
     let max_in_flight = 4 + usize::try_from(dice.roll(5)).unwrap();
     let options = Options { max_in_flight, ..Options::default() };
-    let mut rig = Rig::with(tiers, library(), options, config, |_| {});
+    let mut rig = Rig::with(tiers, library(), &options, config, |_| {});
     if dice.one_in(2) {
         rig.keep_indexes().await;
     }

@@ -2,7 +2,7 @@
 //! tests reach. The clock is tokio's and paused, so the time passes at once.
 
 use crate::{
-    rig::{Got, Oracle, Rig, TIERS, Tiers},
+    rig::{FetchResult, Oracle, Rig, TIERS, Tiers},
     server::{key, library},
 };
 use futures_util::future::{join, join_all};
@@ -26,11 +26,11 @@ fn seconds(n: u64) -> Duration {
 }
 
 /// Returns true for a response that failed for this reason, before or after its head.
-fn failed_with(got: &Got, reason: &str) -> bool {
+fn failed_with(got: &FetchResult, reason: &str) -> bool {
     match got {
-        Got::Right(_) => false,
-        Got::Refused(status, why) => (500..600).contains(status) && why == reason,
-        Got::Aborted => true,
+        FetchResult::Right(_) => false,
+        FetchResult::Refused(status, why) => (500..600).contains(status) && why == reason,
+        FetchResult::Aborted => true,
     }
 }
 
@@ -70,7 +70,7 @@ async fn an_index_that_does_not_arrive_times_out() {
         let begun = Instant::now();
         let bound = rig.config.load_timeout;
         let urls: Vec<_> = oracle.some().into_iter().cycle().take(30).collect();
-        let expected = Got::Refused(504, "load_timeout".to_owned());
+        let expected = FetchResult::Refused(504, "load_timeout".to_owned());
         for got in rig.get_all(&oracle, &urls).await {
             assert_eq!(got, expected, "{fault:?}");
         }
@@ -85,7 +85,7 @@ async fn waiting_for_index_memory_times_out() {
     let oracle = oracle().await;
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.loading = 1;
-    let mut rig = Rig::with(Tiers::Memory, library(), Options::default(), config, |_| {});
+    let mut rig = Rig::with(Tiers::Memory, library(), &Options::default(), config, |_| {});
     let gate = Gate::new();
     let held = gate.clone();
     rig.storm.set(move |key, _| match key.as_str() {
@@ -101,7 +101,7 @@ async fn waiting_for_index_memory_times_out() {
     let (status, (got, took)) = join(rig.manifest("buoy.mp4"), other).await;
     assert_eq!(status, 504);
     // The other one ends, or gets its memory when the first is given up.
-    assert!(got.is_right() || got == Got::Refused(504, "load_timeout".to_owned()), "{got:?}");
+    assert!(got.is_right() || got == FetchResult::Refused(504, "load_timeout".to_owned()), "{got:?}");
     assert!(took <= rig.config.load_timeout + seconds(1), "{took:?}");
     gate.open();
     rig.check_recovered(&oracle, &[TITLE], 0).await;
@@ -114,7 +114,7 @@ async fn waiting_for_a_storage_request_times_out() {
     for tiers in TIERS {
         let options = Options { max_in_flight: 1, queue_timeout: seconds(10), ..Options::default() };
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-        let mut rig = Rig::with(tiers, library(), options, config, |_| {});
+        let mut rig = Rig::with(tiers, library(), &options, config, |_| {});
         for title in [TITLE, "ferry.mp4"] {
             assert_eq!(rig.manifest(title).await, 200);
         }
@@ -148,7 +148,7 @@ async fn waiting_for_a_storage_request_times_out() {
 async fn waiting_for_fill_memory_times_out() {
     let oracle = oracle().await;
     let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-    let mut rig = Rig::with(Tiers::Memory, library(), Options::default(), config, |cache| {
+    let mut rig = Rig::with(Tiers::Memory, library(), &Options::default(), config, |cache| {
         // Memory for two units and their copies.
         (cache.memory, cache.unit) = (64 << 10, 4 << 10);
     });
@@ -176,11 +176,11 @@ async fn joined_requests_time_out_after_the_first_one_left() {
         rig.storm.media(Fault::Silence);
         let url = &oracle.some()[0];
         let leader = Box::pin(rig.origin.respond(Request::get(url).body(()).unwrap()));
-        let answer = leader.await;
+        let response = leader.await;
         let joined = join_all((0..20).map(|_| rig.get(&oracle, url)));
         let leaving = async {
             tokio::time::sleep(seconds(20)).await;
-            drop(answer);
+            drop(response);
         };
         let begun = Instant::now();
         let (joined, ()) = join(joined, leaving).await;

@@ -52,31 +52,16 @@ impl Collector for Scrape {
         metrics.disk.get().map_or(Ok(()), |cache| unwritten(&mut out, &cache.figures()))?;
         let now = |number: &AtomicU64| number.load(Relaxed);
         let files = results(Written::ALL.map(|(_, word)| word), &metrics.index_files);
-        out.counters(
-            "latemux_index_files",
-            "Objects considered for writing an index MP4, by result",
-            None,
-            files,
-        )?;
+        let help = "Objects considered for writing an index MP4, by result";
+        out.counters("latemux_index_files", help, None, files)?;
         let segments = results(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
         out.counters("latemux_prefetches", "Segments to prefetch, by result", None, segments)?;
-        out.gauge(
-            "latemux_requests_in_flight",
-            "Requests whose responses have not ended",
-            now(&metrics.in_flight),
-        )?;
+        out.gauge("latemux_requests_in_flight", "Requests in flight", now(&metrics.in_flight))?;
         out.gauge("latemux_connections_open", "Open connections", now(&metrics.connections_open))?;
-        out.gauge(
-            "latemux_connections_limit",
-            "Most connections that may be open",
-            now(&metrics.connections_limit),
-        )?;
-        out.counters(
-            "latemux_connections",
-            "Accepted connections",
-            None,
-            [(NONE, now(&metrics.connections))],
-        )?;
+        let limit = now(&metrics.connections_limit);
+        out.gauge("latemux_connections_limit", "Most connections that may be open", limit)?;
+        let accepted = [(NONE, now(&metrics.connections))];
+        out.counters("latemux_connections", "Accepted connections", None, accepted)?;
         out.info("latemux_build", "Version of the program", &[("version", env!("CARGO_PKG_VERSION"))])?;
         Process::read().map_or(Ok(()), |process| describe(&mut out, &process))
     }
@@ -93,12 +78,8 @@ fn results<const N: usize>(
 fn responses(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     let series = || metrics.responses.counted();
     let count = series().map(|(labels, series)| (labels, series.count.load(Relaxed)));
-    out.counters(
-        "latemux_responses",
-        "Responses. The status is none if the client left before the head",
-        None,
-        count,
-    )?;
+    let help = "Responses. The status is none if the client left before the head";
+    out.counters("latemux_responses", help, None, count)?;
     let bytes = series().map(|(labels, series)| (labels, series.bytes.load(Relaxed)));
     out.counters("latemux_response", "Bytes of body handed to connections", Some(&Unit::Bytes), bytes)?;
     let mut times = |name, help, of: fn(&ResponseSeries) -> &Histogram| {
@@ -106,19 +87,15 @@ fn responses(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
         let with_head = series().filter(|(labels, _)| labels.iter().all(|(_, word)| *word != STATUSES[0]));
         out.histograms(name, help, with_head.map(|(labels, series)| (labels, of(series))))
     };
-    times(
-        "latemux_response_first_byte",
-        "Time from the end of a request's head to the first byte of body",
-        |s| &s.first_byte,
-    )?;
-    times("latemux_response_last_byte", "Time to the last byte of body, complete responses only", |s| {
-        &s.last_byte
-    })?;
+    let help = "Time from the end of a request's head to the first byte of body";
+    times("latemux_response_first_byte", help, |s| &s.first_byte)?;
+    let help = "Time to the last byte of body, complete responses only";
+    times("latemux_response_last_byte", help, |s| &s.last_byte)?;
     let outcomes = ClassLabel::ALL.iter().zip(&metrics.outcomes).flat_map(|((_, class), outcomes)| {
         let words = iter::once(&"none").chain(&Outcome::NAMES).zip(outcomes);
         words.map(|(word, count)| ([("class", *class), ("outcome", *word)], count.load(Relaxed)))
     });
-    let help = "Responses by the most expensive outcome of what they needed";
+    let help = "Responses by the most expensive outcome of their look-ups and reads";
     out.counters("latemux_response_outcomes", help, None, outcomes.filter(|(_, count)| *count > 0))?;
     let mut reasons = |name, help, reasons: &Reasons| {
         out.counters(name, help, None, reasons.counted().map(|(reason, count)| ([("reason", reason)], count)))
@@ -154,7 +131,7 @@ fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     }
 }
 
-/// Writes what the clients of each back end did for the requests above.
+/// Writes the counters that the client of each back end keeps.
 fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     let all = metrics.back_ends.get().map(BackEnds::all).unwrap_or_default();
     let all: Vec<(String, StorageFigures)> =
@@ -167,19 +144,15 @@ fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     };
     let mut counters = |name, help, of| out.counters(name, help, None, each(of));
     counters("latemux_storage_retries", "Retries", |f| f.retries)?;
-    counters("latemux_storage_retries_refused", "Retries not made because the budget was used up", |f| {
-        f.retries_refused
-    })?;
+    let help = "Retries not made because the budget was used up";
+    counters("latemux_storage_retries_refused", help, |f| f.retries_refused)?;
     counters("latemux_storage_resumed", "Retries for the rest of an interrupted body", |f| f.resumed)?;
     counters("latemux_storage_hedges", "Second requests sent beside slow ones", |f| f.hedges)?;
     counters("latemux_storage_hedges_won", "Second requests that got a response first", |f| f.hedges_won)?;
     counters("latemux_storage_timeouts", "Connections, responses and bodies that timed out", |f| f.timeouts)?;
     counters("latemux_storage_throttled", "Responses that asked to slow down", |f| f.throttled)?;
-    counters(
-        "latemux_storage_failed",
-        "Requests that failed because of the back end, after all retries",
-        |f| f.failed,
-    )?;
+    let help = "Requests that failed because of the back end, after all retries";
+    counters("latemux_storage_failed", help, |f| f.failed)?;
     counters("latemux_storage_busy", "Requests that got no permit in time", |f| f.busy)?;
     counters("latemux_storage_waits", "Requests that waited for a permit", |f| f.waited)?;
     let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
@@ -192,21 +165,13 @@ fn caches_of(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {
         caches.iter().map(move |cache| ([("cache", cache.cache), ("tier", cache.tier)], of(cache)))
     };
     out.gauges("latemux_cache", "Bytes in the cache", Some(&Unit::Bytes), each(|c| c.bytes))?;
-    out.gauges(
-        "latemux_cache_limit",
-        "Most bytes the cache may hold",
-        Some(&Unit::Bytes),
-        each(|c| c.limit),
-    )?;
+    let help = "Most bytes the cache may hold";
+    out.gauges("latemux_cache_limit", help, Some(&Unit::Bytes), each(|c| c.limit))?;
     out.gauges("latemux_cache_entries", "Entries in the cache", None, each(|c| c.entries))?;
     out.counters("latemux_cache_hits", "Look-ups that found an entry", None, each(|c| c.hits))?;
     out.counters("latemux_cache_misses", "Look-ups that found none", None, each(|c| c.misses))?;
-    out.counters(
-        "latemux_cache_joins",
-        "Waits for work that another request had started",
-        None,
-        each(|c| c.joins),
-    )?;
+    let help = "Waits for work that another request had started";
+    out.counters("latemux_cache_joins", help, None, each(|c| c.joins))?;
     let help = "Entries evicted, replaced, or refused as too large";
     out.counters("latemux_cache_evictions", help, None, each(|c| c.evictions))
 }
@@ -227,12 +192,8 @@ fn describe(out: &mut Out<'_>, process: &Process) -> Result<(), Error> {
     out.seconds_used("process_cpu", "CPU time used", process.cpu)?;
     let memory = Some(&Unit::Bytes);
     out.gauges("process_resident_memory", "Memory in RAM", memory, [(NONE, process.resident)])?;
-    out.gauges(
-        "process_resident_memory_max",
-        "Largest amount of memory in RAM so far",
-        memory,
-        [(NONE, process.resident_max)],
-    )?;
+    let help = "Largest amount of memory in RAM so far";
+    out.gauges("process_resident_memory_max", help, memory, [(NONE, process.resident_max)])?;
     out.gauge("process_threads", "Threads", process.threads)?;
     out.gauge("process_open_fds", "Open file descriptors", process.open_fds)?;
     out.gauge("process_max_fds", "Most file descriptors that may be open", process.max_fds)?;
@@ -245,7 +206,7 @@ const NONE: [(&str, &str); 0] = [];
 /// Writes one metric for each call.
 struct Out<'a>(DescriptorEncoder<'a>);
 
-/// The absence of an exemplar, with the type that the library expects.
+/// No exemplar, in the type that the library expects.
 const NO_EXEMPLAR: Option<&Exemplar<[(&str, &str); 0], f64>> = None;
 
 impl Out<'_> {
@@ -257,10 +218,8 @@ impl Out<'_> {
         series: impl IntoIterator<Item = (L, u64)>,
     ) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
-        for (labels, count) in series {
-            metric.encode_family(&labels)?.encode_counter(&count, NO_EXEMPLAR)?;
-        }
-        Ok(())
+        let mut series = series.into_iter();
+        series.try_for_each(|(labels, n)| metric.encode_family(&labels)?.encode_counter(&n, NO_EXEMPLAR))
     }
 
     fn gauges<L: EncodeLabelSet>(
@@ -271,20 +230,14 @@ impl Out<'_> {
         series: impl IntoIterator<Item = (L, u64)>,
     ) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for (labels, value) in series {
-            metric.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
+        series.into_iter().try_for_each(|(labels, n)| metric.encode_family(&labels)?.encode_gauge(&n))
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
         self.gauges(name, help, None, [(NONE, value)])
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a ratio of such numbers needs no more than 53 bits of them"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are precise enough for a ratio")]
     fn ratio(&mut self, name: &str, help: &str, part: u64, whole: u64) -> Result<(), Error> {
         let ratio = part as f64 / whole as f64;
         self.0
@@ -315,7 +268,7 @@ impl Out<'_> {
         let mut metric = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (labels, histogram) in series {
             let (buckets, sum) = histogram.snapshot();
-            // Summing the buckets shown keeps them consistent with the count while requests go on.
+            // Requests go on meanwhile. The sum of these buckets is a count that agrees with them.
             let count = buckets.iter().sum();
             let bounds = BOUNDS.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = bounds.zip(buckets).collect();

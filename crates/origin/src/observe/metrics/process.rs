@@ -7,22 +7,19 @@ use std::fs::read_to_string;
 pub(crate) struct Process {
     /// CPU time that all threads have used, in seconds.
     pub(crate) cpu: f64,
-    /// Memory in RAM, in bytes.
+    /// Memory in RAM in bytes.
     pub(crate) resident: u64,
     /// Largest amount of memory in RAM so far, in bytes.
     pub(crate) resident_max: u64,
-    /// Number of threads.
     pub(crate) threads: u64,
-    /// Number of open file descriptors.
     pub(crate) open_fds: u64,
-    /// Most file descriptors that may be open.
     pub(crate) max_fds: u64,
     /// Start of the process, in seconds since 1970.
     pub(crate) started: f64,
 }
 
-/// Ticks per second in `/proc`: USER_HZ. Linux fixes it at 100 for programs, whatever unit the
-/// kernel itself counts in (proc(5), time(7)).
+/// Ticks per second in `/proc` (USER_HZ). Linux reports 100 to programs, even if the kernel itself
+/// counts in another unit (proc(5), time(7)).
 const TICKS: f64 = 100.0;
 
 impl Process {

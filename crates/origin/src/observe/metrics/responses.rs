@@ -7,47 +7,34 @@ use std::{
     time::Duration,
 };
 
-/// The protocol that a URL belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ProtocolLabel {
-    Dash,
-    /// HLS with TS, or with a container that the player chooses.
-    HlsTs,
-    HlsCmaf,
-    Mss,
-    Hds,
-    /// The page, the library and health checks.
-    Page,
-    /// Everything else, such as URLs that do not exist.
-    #[default]
-    Other,
+labels! {
+    /// The protocol that a URL belongs to.
+    #[derive(Default)]
+    pub(crate) enum ProtocolLabel {
+        Dash = "dash",
+        /// HLS with TS, or with a container that the player chooses.
+        HlsTs = "hls_ts",
+        HlsCmaf = "hls_cmaf",
+        Mss = "mss",
+        Hds = "hds",
+        /// The page, the library and health checks.
+        Page = "page",
+        /// Everything else, such as URLs that do not exist.
+        #[default]
+        Other = "other",
+    }
 }
 
-impl ProtocolLabel {
-    pub(crate) const ALL: [(Self, &'static str); 7] = [
-        (Self::Dash, "dash"),
-        (Self::HlsTs, "hls_ts"),
-        (Self::HlsCmaf, "hls_cmaf"),
-        (Self::Mss, "mss"),
-        (Self::Hds, "hds"),
-        (Self::Page, "page"),
-        (Self::Other, "other"),
-    ];
-}
-
-/// The class of a requested resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ClassLabel {
-    Manifest,
-    Init,
-    Media,
-    #[default]
-    Other,
-}
-
-impl ClassLabel {
-    pub(crate) const ALL: [(Self, &'static str); 4] =
-        [(Self::Manifest, "manifest"), (Self::Init, "init"), (Self::Media, "media"), (Self::Other, "other")];
+labels! {
+    /// The class of a requested resource.
+    #[derive(Default)]
+    pub(crate) enum ClassLabel {
+        Manifest = "manifest",
+        Init = "init",
+        Media = "media",
+        #[default]
+        Other = "other",
+    }
 }
 
 /// The labels of a request in metrics.
@@ -114,7 +101,7 @@ pub(crate) struct Responses {
 /// Counters of responses with the same labels and status class.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseSeries {
-    /// Responses whose status is known.
+    /// Responses, counted when their status is known or their client has left.
     pub(crate) count: AtomicU64,
     /// Bytes of body handed to connections.
     pub(crate) bytes: AtomicU64,
