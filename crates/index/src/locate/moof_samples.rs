@@ -7,7 +7,7 @@ use crate::{
 };
 use latemux_isobmff::{
     Timescale,
-    boxes::{trex::Trex, trun::TrunSample},
+    boxes::trex::Trex,
     codec::{Codec, Config},
     fragment::{Moof, TrackFragment},
     sample_flags,
@@ -76,7 +76,7 @@ pub(crate) fn resolve(
             None if traf.default_base_is_moof => offset,
             None => end_of_data,
         };
-        let resolve = SampleDefaults::new(traf, defaults);
+        let sample_defaults = SampleDefaults::new(traf, defaults);
         let mut at = base;
         let mut count = 0;
         for run in &traf.runs {
@@ -86,7 +86,7 @@ pub(crate) fn resolve(
                 })?;
             }
             for entry in run.iter() {
-                let size = resolve.size(&entry);
+                let size = entry.size.unwrap_or(sample_defaults.size);
                 let end = at.saturating_add(size.into());
                 if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
                     count += 1;
@@ -99,7 +99,8 @@ pub(crate) fn resolve(
                             track.id
                         )));
                     }
-                    let duration = resolve.duration(&entry);
+                    let duration = entry.duration.unwrap_or(sample_defaults.duration);
+                    let flags = entry.flags.unwrap_or(sample_defaults.flags);
                     sample(
                         number,
                         Sample {
@@ -108,7 +109,7 @@ pub(crate) fn resolve(
                             decode_time,
                             duration,
                             composition_offset: entry.composition_offset,
-                            sync: track.all_sync || resolve.is_sync(&entry),
+                            sync: track.all_sync || sample_flags::is_sync(flags),
                         },
                     )?;
                     time = Some(decode_time.saturating_add(duration.into()));
@@ -197,18 +198,6 @@ impl SampleDefaults {
             size: traf.default_size.or(trex.map(|trex| trex.size)).unwrap_or(0),
             flags: traf.default_flags.or(trex.map(|trex| trex.flags)).unwrap_or(0),
         }
-    }
-
-    fn duration(&self, entry: &TrunSample) -> u32 {
-        entry.duration.unwrap_or(self.duration)
-    }
-
-    fn size(&self, entry: &TrunSample) -> u32 {
-        entry.size.unwrap_or(self.size)
-    }
-
-    fn is_sync(&self, entry: &TrunSample) -> bool {
-        sample_flags::is_sync(entry.flags.unwrap_or(self.flags))
     }
 }
 

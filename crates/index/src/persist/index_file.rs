@@ -44,7 +44,6 @@ impl FullTables {
     ///
     /// - [`IndexError::Malformed`] if the object is an index MP4 itself, or the location is empty,
     ///   too long or contains a null character
-    ///
     /// - [`IndexError::Box`] if a box of the source cannot be parsed
     pub fn index_file(&self, location: &str, path: Option<&str>) -> Result<Bytes, IndexError> {
         if location.is_empty() || location.len() > MAX_LOCATION || location.contains('\0') {

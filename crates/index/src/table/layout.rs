@@ -65,11 +65,6 @@ impl ChunkPositions {
 }
 
 impl Layout {
-    /// Returns the layout of one track with chunk offsets of its own.
-    pub(crate) fn separate(track: TrackLayout) -> Self {
-        Self { tracks: vec![track] }
-    }
-
     /// Describes the chunks of tracks, which have offsets of their own so far, relative to each
     /// other. Returns `None` if that is not smaller, or if chunks overlap or do not ascend.
     pub(crate) fn interleaved(tracks: &[&TrackLayout]) -> Option<Self> {
@@ -307,11 +302,6 @@ impl OtherTrackChunks<'_> {
 }
 
 impl SamplePositionsIter<'_> {
-    fn next_chunk(&mut self) -> Option<()> {
-        self.chunk_left = self.chunk_samples.next()?;
-        self.next_offset()
-    }
-
     /// Moves to the start of the next chunk.
     fn next_offset(&mut self) -> Option<()> {
         self.offset = match &mut self.chunks {
@@ -334,7 +324,8 @@ impl Iterator for SamplePositionsIter<'_> {
 
     fn next(&mut self) -> Option<(u64, u32)> {
         while self.chunk_left == 0 {
-            self.next_chunk()?;
+            self.chunk_left = self.chunk_samples.next()?;
+            self.next_offset()?;
         }
         let size = self.sizes.next()?;
         let offset = self.offset;

@@ -368,6 +368,11 @@ impl SampleTableBuilder {
     pub(crate) fn finish(self, decode_time: i64) -> SampleTable {
         let len = self.sizes.len();
         let composition_bounds = self.composition_bounds.unwrap_or((0, 0));
+        let laid = TrackLayout {
+            sizes: self.sizes.finish(),
+            chunk_samples: self.chunk_samples.finish(),
+            chunks: ChunkPositions::Separate(self.chunks.finish()),
+        };
         SampleTable {
             window: 0..len,
             first_decode_time: decode_time,
@@ -375,11 +380,7 @@ impl SampleTableBuilder {
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
             composition_lift: 0,
-            layout: Arc::new(Layout::separate(TrackLayout {
-                sizes: self.sizes.finish(),
-                chunk_samples: self.chunk_samples.finish(),
-                chunks: ChunkPositions::Separate(self.chunks.finish()),
-            })),
+            layout: Arc::new(Layout { tracks: vec![laid] }),
             track: 0,
             sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
         }

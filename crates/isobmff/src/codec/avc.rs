@@ -7,8 +7,8 @@ use crate::bits::BitReader;
 use crate::{Error, FourCc};
 use bytes::Bytes;
 
-/// Reads `avcC` of an entry whose coding name is `format`.
-pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> {
+/// Reads `avcC`.
+pub(super) fn configuration(avcc: &Child) -> Result<Avc, Error> {
     let mut bits = avcc.bits();
     let truncated = || avcc.at.truncated();
     if bits.u8(8).ok_or_else(truncated)? != 1 {
@@ -21,15 +21,7 @@ pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> 
     let pps_count = bits.u8(8).ok_or_else(truncated)?;
     let pps = nal_units(&mut bits, pps_count.into(), &avcc.body).ok_or_else(truncated)?;
     let sps_ext = extensions(&mut bits, profile[0], &avcc.body).unwrap_or_default();
-    let in_band_parameters = matches!(&format.0, b"avc3" | b"avc4" | b"dvav");
-    Ok(Avc {
-        in_band_parameters,
-        nal_length_size,
-        profile,
-        sps: sps.into(),
-        pps: pps.into(),
-        sps_ext: sps_ext.into(),
-    })
+    Ok(Avc { nal_length_size, profile, sps: sps.into(), pps: pps.into(), sps_ext: sps_ext.into() })
 }
 
 /// Returns the length size for lengthSizeMinusOne, the low two bits of `byte`. A length of 3 bytes
@@ -203,7 +195,7 @@ mod tests {
             (Some(1_438_352), Some(798_944))
         );
         let avc = avc(&codec);
-        assert_eq!((avc.nal_length_size, avc.in_band_parameters), (4, false));
+        assert_eq!(avc.nal_length_size, 4);
         assert_eq!((avc.sps.len(), avc.pps.len(), avc.sps_ext.len()), (1, 1, 0));
         assert_eq!(avc.pps[0], hex("68ef9cb22c"));
         assert_eq!(sequence(avc).size, Some((800, 640)));
@@ -213,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn in_band_parameters_two_byte_lengths_and_coded_colour_are_described() {
+    fn two_byte_lengths_and_coded_colour_are_described() {
         // High 4.0 1920x1080, cropped, with colour primaries, transfer and matrix 1 in its VUI.
         let avcc = boxed(
             b"avcC",
@@ -221,7 +213,6 @@ mod tests {
         );
         let codec = describe(&video_entry(b"avc3", 0, 0, &[avcc]), VIDE).unwrap();
         assert_eq!(codec.rfc6381, "avc3.64001f");
-        assert!(avc(&codec).in_band_parameters);
         assert_eq!(avc(&codec).nal_length_size, 2);
         let Media::Video(video) = codec.media else { panic!() };
         assert_eq!(video.colour, Some(Colour { primaries: 1, transfer: 1, matrix: 1 }));

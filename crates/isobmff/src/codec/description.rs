@@ -135,9 +135,6 @@ pub enum Config {
 /// AVC decoder configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Avc {
-    /// True if parameter sets may also be in band (`avc3`); false if all are in the configuration
-    /// (`avc1`).
-    pub in_band_parameters: bool,
     /// Size in bytes of the length before each NAL unit: 1, 2 or 4.
     pub nal_length_size: u8,
     /// AVCProfileIndication, profile_compatibility, AVCLevelIndication.
