@@ -27,7 +27,7 @@ pub enum FragmentStep {
     /// All `moof`s have been read. These are the fragment's samples.
     Done(FragmentSamples),
     /// The reader needs the bytes `from` this offset of the object on, at least `len` of them.
-    /// Bytes before are not needed again.
+    /// Bytes before that offset are not needed again.
     Need {
         /// Offset in bytes from the start of the object.
         from: u64,

@@ -53,7 +53,8 @@ impl From<FragmentError> for IndexError {
 const MAX_SAMPLES: u32 = 1 << 20;
 
 /// Passes every sample of `tracks` in a `moof` at `offset` to `sample`, with the track's index.
-/// Other tracks are followed too: their sizes may determine the positions of these samples.
+/// Other tracks are walked too, since their sample sizes may determine the positions of these
+/// samples.
 pub(crate) fn resolve(
     moof: &Moof,
     offset: u64,
@@ -148,7 +149,7 @@ fn check_description(
 }
 
 /// Returns the decode time of the first sample on the output timeline, never negative. It is the
-/// time of `tfdt`, else the end of the last fragment (like ffmpeg, unless `tfxd` states a gap),
+/// time of `tfdt`, else the end of the last fragment (as in ffmpeg, unless `tfxd` states a gap),
 /// else the time of `tfxd`, else the time the index expects.
 fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
     if let Some(time) = traf.decode_time {
@@ -163,7 +164,7 @@ fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, Fra
     let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
     // Depending on the writer, `tfxd` holds the first sample's presentation time or its decode
     // time, and some writers make it negative for priming. It is the decode time if the
-    // presentation time that follows from that is the one in the index.
+    // presentation time that this implies equals the one in the index.
     let listed = track.expected_composition.or(track.listed.filter(|_| track.next.is_none()));
     let composed = |time: i64| time.saturating_add(track.shift).saturating_add(first_offset);
     let before = |time: i64| if listed == Some(composed(time)) { 0 } else { first_offset };

@@ -5,11 +5,11 @@
 //! entries one by one.
 //!
 //! # Errors
-//! All parsers of this module return [`Error::Truncated`](crate::Error::Truncated) if fields are missing,
-//! [`Error::TooLarge`](crate::Error::TooLarge) if a count is more than the bytes can hold, and
-//! [`Error::Unsupported`](crate::Error::Unsupported) for versions with an unknown layout. Parsers
-//! of whole boxes return [`Error::Missing`](crate::Error::Missing) for a box of another type.
-//! Errors of child boxes are returned too. Each parser documents only its other errors.
+//! All parsers of this module return [`Error::Truncated`](crate::Error::Truncated) if fields are
+//! missing, [`Error::TooLarge`](crate::Error::TooLarge) if a count is more than the bytes can hold,
+//! and [`Error::Unsupported`](crate::Error::Unsupported) for versions with an unknown layout.
+//! Parsers of whole boxes return [`Error::Missing`](crate::Error::Missing) for a box of another
+//! type. Errors of child boxes are returned too. Each parser documents only its other errors.
 
 pub mod ctts;
 pub mod dref;

@@ -70,7 +70,7 @@ fn mp4a(boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
             let coded = AudioFields { channels: asc.channels, sample_rate: asc.sample_rate };
             AudioCoding::new(name, aac_config(asc.config), coded, stated)
         }
-        // MPEG-2 and MPEG-1 audio; only the frames tell the layer.
+        // MPEG-2 and MPEG-1 audio; only the frames state the layer.
         0x69 | 0x6b => plain(Config::Mp3),
         0xa5 => match boxes.first(b"dac3") {
             Some(dac3) => ac3::ac3(name, &dac3, stated)?,

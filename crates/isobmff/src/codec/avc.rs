@@ -33,9 +33,9 @@ pub(super) fn nal_length_size(byte: u8, at: Position) -> Result<u8, Error> {
     }
 }
 
-/// Reads `count` NAL units, each behind a 16-bit length, as views into `record`.
+/// Reads `count` NAL units, each after a 16-bit length, as views into `record`.
 pub(super) fn nal_units(bits: &mut BitReader<'_>, count: usize, record: &Bytes) -> Option<Vec<Bytes>> {
-    // Each takes two bytes at least, so a count that the record cannot hold is refused before
+    // Each takes at least two bytes, so a count that the record cannot hold is refused before
     // anything is allocated.
     if count > bits.remaining() / 16 {
         return None;
@@ -48,7 +48,7 @@ pub(super) fn nal_units(bits: &mut BitReader<'_>, count: usize, record: &Bytes) 
         .collect()
 }
 
-/// Reads the fields that High profiles have behind the picture parameter sets. Many writers leave
+/// Reads the fields that follow the picture parameter sets in High profiles. Many writers leave
 /// them out.
 fn extensions(bits: &mut BitReader<'_>, profile: u8, record: &Bytes) -> Option<Vec<Bytes>> {
     if !matches!(profile, 100 | 110 | 122 | 144 | 244) {
@@ -113,7 +113,7 @@ pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -
     let mut width = width_in_macroblocks * 16;
     let mut height = height_in_map_units * 16 * map_unit;
     if bits.flag()? {
-        // §7.4.2.1.1: offsets count in chroma samples, vertically of a frame or a field pair.
+        // §7.4.2.1.1: offsets are in chroma samples; vertical ones are of a frame or a field pair.
         let (x, y) = cropped(bits, chroma_format, separate_planes)?;
         width = width.saturating_sub(x);
         height = height.saturating_sub(y * map_unit);
@@ -154,8 +154,8 @@ fn skip_picture_order_count(bits: &mut BitReader<'_>) -> Option<()> {
             bits.skip(1)?;
             bits.se()?;
             bits.se()?;
-            // At most 255 by §7.4.2.1.1. Each takes a bit at least, so the record's length bounds a
-            // higher count.
+            // At most 255 by §7.4.2.1.1. The record's length bounds a higher count, since each
+            // offset takes at least one bit.
             for _ in 0..bits.ue()? {
                 bits.se()?;
             }

@@ -48,7 +48,7 @@ pub struct Video {
     /// Coded width in pixels after cropping, from the sample entry; from the codec's configuration
     /// if the entry states 0.
     pub width: u16,
-    /// Coded height in pixels, from the same source.
+    /// Coded height in pixels after cropping, from the same source.
     pub height: u16,
     /// Pixel aspect ratio, horizontal to vertical, in lowest terms: from `pasp`, else from the
     /// codec's configuration, else (1, 1).
@@ -128,7 +128,7 @@ pub enum Config {
     Wvtt,
     /// TTML in XML (ISO/IEC 14496-30).
     Stpp,
-    /// A codec that no protocol here carries (PCM, ALAC, VVC, H.263, …).
+    /// A codec that no output protocol carries (PCM, ALAC, VVC, H.263, …).
     Other,
 }
 
