@@ -81,7 +81,7 @@ fn main() -> std::io::Result<()> {
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
     seeds("ism", &[("one", ISM.as_bytes().to_vec())])?;
-    // The first byte of these seeds is the kind; the payload behind the header follows.
+    // The first byte of these seeds is the kind; the payload without its header follows.
     let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
     let table = locate(&whole(&[progressive()])[1..]);
     let fragments = locate(&indexed(false)[1..]);
@@ -163,7 +163,7 @@ fn with_media(mut moof: Vec<u8>) -> Vec<u8> {
     moof
 }
 
-/// Returns two fragments with a `sidx` before or a `mfra` behind them.
+/// Returns two fragments with a `sidx` before or a `mfra` after them.
 fn indexed(by_mfra: bool) -> Vec<u8> {
     let fragment = with_media(moof_gop());
     let size = u32::try_from(fragment.len()).expect("small");

@@ -1,6 +1,6 @@
 //! Parses arbitrary URLs, by the native grammar and by that of nginx-vod-module. No input may
 //! panic, and a parsed address is written as a URL that parses to the same address. The input is a
-//! byte of flags, a path and, behind a newline, a query.
+//! byte of flags, a path and, after a newline, a query.
 #![no_main]
 
 use latemux_packager::{

@@ -22,7 +22,7 @@ pub enum IndexError {
     /// The index exceeds a limit.
     #[error("{what} of {value} bytes is more than the limit of {limit}")]
     TooLarge {
-        /// The part of the index that exceeds it.
+        /// The part of the index that exceeds the limit.
         what: &'static str,
         /// The size of that part in bytes.
         value: u64,
@@ -36,7 +36,7 @@ pub enum IndexError {
     #[error("the index is older than its media: {0}")]
     Stale(String),
     /// The object has no tracks at all.
-    #[error("no media in it")]
+    #[error("there are no tracks")]
     NoMedia,
 }
 
@@ -72,8 +72,8 @@ pub enum TrackProblemKind {
     /// The source is encrypted with this protection scheme.
     #[error("encrypted ({0})")]
     Encrypted(FourCc),
-    /// No protocol served here carries this coding name or handler type.
-    #[error("coded in {0}, which no protocol here carries")]
+    /// No output protocol carries this coding name or handler type.
+    #[error("coded in {0}, which no output protocol carries")]
     UnsupportedCodec(FourCc),
     /// The track has no samples, or none that the edit list plays.
     #[error("no samples")]

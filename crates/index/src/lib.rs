@@ -6,13 +6,13 @@
 //!                                               └──► Title (several objects, one grid)
 //! ```
 //!
-//! - [`locate`]: asks for bytes of an object until its index is complete
+//! - [`locate`]: requests bytes of an object until its index is complete
 //! - [`table`]: sample tables and fragment tables, packed into columns
 //! - [`media`]: [`MediaIndex`], the packed index of one object, and its tracks
 //! - [`grid`]: the boundaries of segments, the same for all protocols and renditions
 //! - [`title`]: several objects as one presentation, and clips of it
 //! - [`persist`]: indexes on disk and index MP4s
-//! - [`error`]: why an object has no index, or a title no tracks
+//! - [`error`]: the errors of indexing an object and of making a title
 //!
 //! A folder uses only folders above it in this order: error, table, media, then locate and grid,
 //! then title and persist.

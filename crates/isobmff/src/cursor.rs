@@ -12,7 +12,8 @@ use bytes::Bytes;
 
 /// A read position in the payload of one box, and the end that reads must not pass.
 ///
-/// A read of more bytes than are left returns [`Error::Truncated`] and does not move.
+/// A read of more bytes than are left returns [`Error::Truncated`] and leaves the position
+/// unchanged.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a Bytes,
@@ -69,8 +70,8 @@ impl<'a> Cursor<'a> {
         self.bytes.slice(start..self.end)
     }
 
-    /// Returns `count` table entries of `entry_len` bytes each as a view. Bytes behind them are
-    /// left alone.
+    /// Returns `count` table entries of `entry_len` bytes each as a view. Bytes after them are not
+    /// read.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the box is too short for them.
@@ -173,18 +174,15 @@ impl<'a> Cursor<'a> {
         Ok((version, self.u24()?))
     }
 
-    /// Reads version and flags of a full box, and refuses versions beyond `newest`: their layout is
+    /// Reads version and flags of a full box, and refuses versions above `newest`, whose layout is
     /// unknown.
     ///
     /// # Errors
     /// [`Error::Truncated`] if fewer bytes are left; [`Error::Unsupported`] for a newer version.
     pub fn version_up_to(&mut self, newest: u8) -> Result<(u8, u32), Error> {
-        let at = self.offset();
+        let unsupported = self.unsupported("version");
         let (version, flags) = self.version_and_flags()?;
-        if version > newest {
-            return Err(Error::Unsupported { path: self.path, offset: at, what: "version" });
-        }
-        Ok((version, flags))
+        if version > newest { Err(unsupported) } else { Ok((version, flags)) }
     }
 
     /// Walks the boxes in the bytes that are left.
@@ -195,8 +193,8 @@ impl<'a> Cursor<'a> {
     /// Returns the first box of the given type in the bytes that are left.
     ///
     /// # Errors
-    /// The error of a box before it, or of itself, that cannot be read; [`Error::Missing`] if there
-    /// is none.
+    /// The error of the first box that cannot be read, up to and including the one sought;
+    /// [`Error::Missing`] if there is no such box.
     pub fn find(&self, kind: &'static [u8; 4]) -> Result<BoxRef<'a>, Error> {
         for child in self.boxes() {
             let child = child?;
@@ -243,8 +241,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the 32-bit number at byte `at` of a table entry. An `at` beyond its end, which entries
-/// of the right length never have, gives 0.
+/// Returns the 32-bit number at byte `at` of a table entry. Returns 0 if `at` is beyond the end,
+/// which does not happen with entries of the right length.
 pub(crate) fn u32_at(entry: &[u8], at: usize) -> u32 {
     entry.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&bytes| u32::from_be_bytes(bytes))
 }

@@ -9,7 +9,7 @@ pub struct BoxHeader {
     /// The box's type.
     pub kind: FourCc,
     /// Size of the header itself in bytes: 8, or 16 with a 64-bit size. The extended type of a
-    /// `uuid` box counts as payload here.
+    /// `uuid` box counts as payload.
     pub header_len: u8,
     /// Size of the whole box in bytes, header included; `None` if the box reaches to the end of the
     /// file (size 0).
@@ -53,7 +53,7 @@ impl BoxHeader {
 pub struct BoxRef<'a> {
     /// Type and size.
     pub header: BoxHeader,
-    /// The bytes behind the header.
+    /// The bytes after the header.
     pub payload: Cursor<'a>,
     /// Offset of the header from the start of the file, in bytes.
     pub offset: u64,
@@ -123,7 +123,7 @@ impl<'a> Iterator for Boxes<'a> {
 }
 
 /// Reads the box at the start of `bytes`, which lie `offset` bytes from the start of the file. The
-/// box must be a `kind`. Bytes behind it are left alone.
+/// box must be of type `kind`. Bytes after it are ignored.
 pub(crate) fn expect<'a>(bytes: &'a Bytes, offset: u64, kind: &'static [u8; 4]) -> Result<BoxRef<'a>, Error> {
     let file = Cursor::new(bytes, offset);
     match file.boxes().next().transpose()? {

@@ -9,7 +9,6 @@ use crate::{
         elst::Edit,
         hdlr::Hdlr,
         mdhd::{Language, Mdhd},
-        mehd::Mehd,
         mvhd::Mvhd,
         stco::ChunkOffsets,
         stsc::SamplesToChunks,
@@ -31,8 +30,6 @@ use bytes::Bytes;
 pub struct Movie {
     /// Scale of edit durations (`mvhd`).
     pub timescale: Timescale,
-    /// Movie duration in [`Self::timescale`] ticks, from `mvhd`, else from `mehd`; 0 if unknown.
-    pub duration: u64,
     /// Tracks in file order. A track that cannot be read has its own error, so the others still
     /// play.
     pub tracks: Vec<Result<Track, TrackError>>,
@@ -54,8 +51,6 @@ pub struct Track {
     pub handler: FourCc,
     /// Timescale of all the track's sample times (`mdhd`).
     pub timescale: Timescale,
-    /// Duration of `mdhd` in [`Self::timescale`] ticks; 0 and all ones mean unknown.
-    pub duration: u64,
     /// Language of `elng`, else of `mdhd`.
     pub language: Language,
     /// Edit list in order; empty if there is none (§8.6.6).
@@ -116,7 +111,7 @@ impl Movie {
             let child = child?;
             match &child.kind().0 {
                 b"mvhd" if mvhd.is_none() => mvhd = Some(Mvhd::parse(child.payload)?),
-                b"mvex" if mvex.is_none() => mvex = Some(MovieExtends::parse(&child.payload)?),
+                b"mvex" if mvex.is_none() => mvex = Some(parse_mvex(&child.payload)?),
                 b"cmov" => return Err(moov.unsupported("compressed movie header")),
                 b"trak" => {
                     traks.push(child.payload);
@@ -136,38 +131,21 @@ impl Movie {
                 if taken { Err(error()) } else { Ok(track) }
             }));
         }
-        let stated = mvex.as_ref().and_then(|mvex| mvex.duration).unwrap_or(0);
-        let duration = if mvhd.duration == 0 { stated } else { mvhd.duration };
-        let fragments = mvex.map(|mvex| mvex.defaults);
-        Ok(Self { timescale: mvhd.timescale, duration, tracks, fragments })
+        Ok(Self { timescale: mvhd.timescale, tracks, fragments: mvex })
     }
 }
 
-/// Contents of `mvex`.
-struct MovieExtends {
-    duration: Option<u64>,
-    defaults: Vec<Trex>,
-}
-
-impl MovieExtends {
-    fn parse(mvex: &Cursor<'_>) -> Result<Self, Error> {
-        let mut extends = Self { duration: None, defaults: Vec::new() };
-        for child in mvex.boxes() {
-            let child = child?;
-            match &child.kind().0 {
-                // Only a hint, which some live writers fill with ones: an unreadable one is
-                // ignored.
-                b"mehd" => extends.duration = Mehd::parse(child.payload).ok().map(|mehd| mehd.0),
-                b"trex" => {
-                    extends.defaults.push(Trex::parse(child.payload)?);
-                    let count = extends.defaults.len() as u64;
-                    mvex.check_limit("number of trex", count, Movie::MAX_TRACKS as u64)?;
-                }
-                _ => {}
-            }
+/// Reads the fragment defaults in an `mvex`.
+fn parse_mvex(mvex: &Cursor<'_>) -> Result<Vec<Trex>, Error> {
+    let mut defaults = Vec::new();
+    for child in mvex.boxes() {
+        let child = child?;
+        if child.kind() == b"trex" {
+            defaults.push(Trex::parse(child.payload)?);
+            mvex.check_limit("number of trex", defaults.len() as u64, Movie::MAX_TRACKS as u64)?;
         }
-        Ok(extends)
     }
+    Ok(defaults)
 }
 
 impl Track {
@@ -201,7 +179,6 @@ impl Track {
             alternate_group: tkhd.alternate_group,
             handler: media.handler,
             timescale: media.header.timescale,
-            duration: media.header.duration,
             language: media.language.unwrap_or(media.header.language),
             edits,
             display_size: tkhd.display_size,
@@ -240,7 +217,7 @@ impl MediaBoxes {
         };
         let handler = Hdlr::parse(mdia.find(b"hdlr")?.payload)?.0;
         let minf = mdia.find(b"minf")?.payload;
-        // §8.7.1 requires both boxes. Some writers leave them out and mean this very file.
+        // §8.7.1 requires both boxes. Some writers leave them out, which means the same file.
         let dref = match optional(minf.find(b"dinf"))? {
             Some(dinf) => optional(dinf.payload.find(b"dref"))?,
             None => None,

@@ -54,8 +54,8 @@ impl Time {
         Self { ticks, scale }
     }
 
-    /// Returns the same time in ticks of `scale`, rounded as requested. Values beyond `i64` become
-    /// its nearest end.
+    /// Returns the same time in ticks of `scale`, rounded as requested. Values outside of `i64`
+    /// become its minimum or maximum.
     pub fn in_scale(self, scale: Timescale, round: Round) -> i64 {
         let from = i128::from(self.scale.get());
         let scaled = i128::from(self.ticks) * i128::from(scale.get());

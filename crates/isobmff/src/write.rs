@@ -75,7 +75,7 @@ pub(crate) fn put_version_and_flags(out: &mut Vec<u8>, version: u8, flags: u32) 
     out.put_u32(u32::from(version) << 24 | flags & 0x00ff_ffff);
 }
 
-/// Appends a number of entries in 32 bits. No list in memory has more entries than that.
+/// Appends a number of entries in 32 bits, which no list in memory exceeds.
 pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.put_u32(u32::try_from(count).unwrap_or(u32::MAX));
 }
@@ -101,8 +101,8 @@ pub(crate) fn version_for(times: &[u64]) -> u8 {
     u8::from(times.iter().any(|&ticks| u32::try_from(ticks).is_err()))
 }
 
-/// Returns the version of a header with a duration. All ones mean "unknown" there
-/// (ISO/IEC 14496-12 §8.2.2.3), so the number of 32 ones needs version 1 too.
+/// Returns the version of a header with a duration. In such a field, all ones mean "unknown"
+/// (ISO/IEC 14496-12 §8.2.2.3), so the value of 32 one bits needs version 1 too.
 pub(crate) fn version_for_duration(duration: u64) -> u8 {
     u8::from(duration >= u64::from(u32::MAX))
 }

@@ -4,7 +4,8 @@ use crate::media::{Samples, Track, TrackKind};
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::ops::Range;
 
-/// Largest distance in milliseconds between equal sync points of renditions: time scales round.
+/// Largest distance in milliseconds between sync points of renditions that count as equal: rounding
+/// to different timescales moves them apart.
 const TOLERANCE_MILLIS: i64 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +20,8 @@ pub(crate) struct CutPoint {
 #[derive(Debug)]
 pub(crate) struct CutTrack<'a> {
     pub(crate) track: &'a Track,
-    /// Every sync sample in decode order. `None` if each can be looked up by time or index at no
-    /// cost: for fragments, and if all samples are sync samples and composed as they are decoded.
+    /// Every sync sample in decode order. `None` if no pass is needed to look them up: for
+    /// fragments, and if all samples are sync samples with a composition offset of 0.
     points: Option<Vec<SyncPoint>>,
 }
 
@@ -91,7 +92,8 @@ impl<'a> CutPoints<'a> {
         Self { track: track.track, points: track.points.as_deref() }
     }
 
-    /// Returns the first cut point at or after `time` in track ticks. Successive times must ascend.
+    /// Returns the first cut point at or after `time` in track ticks. The times of successive calls
+    /// must ascend.
     pub(crate) fn at_or_after(&mut self, time: i64) -> Option<CutPoint> {
         if let Some(points) = &mut self.points {
             // Points before this time are before all later times too.
@@ -123,7 +125,7 @@ impl<'a> CutPoints<'a> {
         self.at_or_after(from).filter(|point| point.time <= until)
     }
 
-    /// Returns the cut point for a boundary at `time`, `None` if nothing of the track comes later.
+    /// Returns the cut point for a boundary at `time`, or `None` if the track has none left.
     pub(crate) fn boundary(&mut self, time: Time) -> Option<CutPoint> {
         let exact = time.in_scale(self.track.timescale, Round::Up);
         let Samples::Fragments(table) = &self.track.samples else {
@@ -134,7 +136,7 @@ impl<'a> CutPoints<'a> {
                 self.at_or_after(exact)
             };
         };
-        // Fragments cannot be cut: the nearest start is taken, the earlier of two.
+        // Fragments cannot be cut, so the nearest start is used; of two equally near, the earlier.
         let after = self.at_or_after(exact);
         let end = after.map_or(table.len(), |point| point.index);
         let before = match self.track.kind {

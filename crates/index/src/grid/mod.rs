@@ -1,7 +1,7 @@
 //! The segment grid: the boundaries of segments, the same for every protocol, rendition and node.
 //!
 //! Boundary k is the first sync point at or after k × target duration; boundaries that coincide
-//! count once. Sync points are those that all video tracks share. The grid is a pure function of
+//! count once. Only sync points that all video tracks share count. The grid is a pure function of
 //! the index and the target duration.
 
 pub(crate) mod cut_points;
@@ -27,12 +27,12 @@ pub struct Grid {
 pub(crate) enum Alignment {
     /// All video tracks have the grid's sync points.
     Aligned,
-    /// Their GOPs disagree: each is cut at its own first sync sample after a boundary.
+    /// Their GOPs disagree: each track is cut at its own first sync sample after a boundary.
     Misaligned,
 }
 
 impl Grid {
-    /// Lays the grid for tracks in title order. Returns `None` if there are no tracks.
+    /// Lays out the grid for tracks in title order. Returns `None` if there are no tracks.
     pub(crate) fn lay(cuts: &[CutTrack<'_>], target: Duration) -> Option<(Self, Alignment)> {
         let start_of = |cut: &CutTrack<'_>| Time::new(cut.track.start, cut.track.timescale);
         let end_of = |cut: &CutTrack<'_>| Time::new(cut.track.end, cut.track.timescale);
@@ -122,7 +122,8 @@ fn boundaries(
     (!too_long(previous, reference.end)).then_some(starts)
 }
 
-/// Returns the length of the longest segment in the ticks of the boundaries.
+/// Returns the length of the longest segment in the ticks of the boundaries, or `i64::MAX` if there
+/// are none.
 fn longest(start: Time, boundaries: &[Time], end: i64) -> i64 {
     let Some(scale) = boundaries.first().map(|b| b.scale) else { return i64::MAX };
     let mut previous = start.in_scale(scale, Round::Down);
@@ -165,9 +166,10 @@ impl TargetMultiples {
         self.number = self.number.saturating_add(1).max(after);
     }
 
-    /// Moves on after a cut of a track. Fragments without video may have been cut by video, at the
-    /// first frame after one of its sync samples. A multiple that such a cut exceeds by less than a
-    /// frame is still to come, as it was for the video.
+    /// Moves to the first multiple after a cut of a track, and at least to the next one. Fragments
+    /// without video may have been cut to match video, and then start at their first frame after a
+    /// sync sample of the video. If such a start is less than a frame after a multiple, the
+    /// multiple is not skipped, since the sync sample may lie before it.
     fn skip_past(&mut self, cut: Time, track: &Track) {
         let frame = Time::new(AUDIO_FRAME_MILLIS, Timescale::MILLIS).in_scale(cut.scale, Round::Up);
         let slack = if is_fragments_without_video(track) { frame } else { 0 };

@@ -39,7 +39,8 @@ impl Edits {
     ///
     /// # Errors
     ///
-    /// The unsupported structure: pauses, other speeds, several parts, or a start beyond 2^63.
+    /// Names the unsupported structure: pauses, other speeds, several parts, or a start beyond
+    /// 2^63.
     pub(crate) fn resolve(
         edits: &[Edit],
         movie: Timescale,
@@ -74,7 +75,7 @@ impl Edits {
             let end = (edit.duration != 0).then(|| start.saturating_add(ticks(edit.duration)));
             joined = match joined {
                 None => Some((start, end)),
-                // An edit that continues where the one before ended is one cut in two.
+                // An edit that starts where the previous one ended continues the same range.
                 Some((first, Some(reached))) if (start - reached).abs() <= movie_tick => Some((first, end)),
                 Some(_) => return Err("an edit list with several parts"),
             };
@@ -121,7 +122,7 @@ impl Edits {
         let mut end = len;
         if let Some(limit) = played.end {
             let limit = limit.saturating_sub(played.tolerance);
-            // Only the last samples in decode order can go: others may be referred to.
+            // Only the last samples in decode order can be dropped: others may be reference frames.
             while end > start && table.composition_time(end - 1).is_some_and(|time| time >= limit) {
                 end -= 1;
             }

@@ -25,7 +25,7 @@ pub(crate) struct IndexedFragment {
     pub(crate) sync: bool,
 }
 
-/// The fragments of all described tracks by one kind of index box.
+/// The fragments of all described tracks, as listed by one kind of index box.
 #[derive(Debug)]
 pub(crate) struct FragmentIndex {
     pub(crate) source: IndexSource,
@@ -57,13 +57,14 @@ pub(crate) enum IndexReading {
     Incomplete(Vec<u64>),
 }
 
-/// Returns fragments, besides the first and last, that are read to check the times of the index.
+/// Returns the fragments, besides the first and the last one, that are read to check the times of
+/// the index.
 pub(crate) fn fragments_to_check(listed: &IndexedTrack) -> impl Iterator<Item = &IndexedFragment> {
     let middle = listed.entries.len() / 2;
     [1, middle.max(1)].into_iter().filter_map(|number| listed.entries.get(number))
 }
 
-/// Returns all ranges that checking an index reads, so that it costs no further round trip.
+/// Returns all ranges that checking an index reads, so that one round trip reads them all.
 pub(crate) fn ranges_to_check(reader: &ObjectReader<'_>, tracks: &[IndexedTrack]) -> Vec<Range<u64>> {
     let entries = tracks.iter().flat_map(|listed| {
         let last = listed.entries.last().filter(|_| listed.end.is_none());

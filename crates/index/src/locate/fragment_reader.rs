@@ -27,7 +27,7 @@ pub enum FragmentStep {
     /// All `moof`s have been read. These are the fragment's samples.
     Done(FragmentSamples),
     /// The reader needs the bytes `from` this offset of the object on, at least `len` of them.
-    /// Bytes before are not needed again.
+    /// Bytes before that offset are not needed again.
     Need {
         /// Offset in bytes from the start of the object.
         from: u64,
@@ -68,16 +68,15 @@ impl FragmentReader {
     /// - [`IndexError::Box`] if a box header or a `moof` cannot be parsed
     /// - [`IndexError::Malformed`] if a box ends beyond the fragment, or samples contradict each
     ///   other
-    ///
     /// - [`IndexError::Truncated`] if samples end beyond the object
     pub fn feed(&mut self, offset: u64, bytes: &Bytes) -> Result<FragmentStep, IndexError> {
         while !self.rest.is_empty() {
             let at = self.rest.start;
             let left = self.rest.end - at;
-            let here = at.checked_sub(offset).and_then(|skip| usize::try_from(skip).ok());
-            let here = bytes.slice(here.unwrap_or(usize::MAX).min(bytes.len())..);
-            let Some(header) = BoxHeader::read(&here, at)? else {
-                if here.len() as u64 >= left {
+            let read = at.checked_sub(offset).and_then(|read| usize::try_from(read).ok());
+            let unread = bytes.slice(read.unwrap_or(usize::MAX).min(bytes.len())..);
+            let Some(header) = BoxHeader::read(&unread, at)? else {
+                if unread.len() as u64 >= left {
                     return Err(IndexError::Malformed(format!("a fragment ends within a box at byte {at}")));
                 }
                 let len = left.min(BoxHeader::MAX_LEN as u64);
@@ -90,9 +89,9 @@ impl FragmentReader {
                         "the moof at byte {at} ends beyond its fragment"
                     )));
                 }
-                let whole = usize::try_from(size).ok().filter(|&size| size <= here.len());
+                let whole = usize::try_from(size).ok().filter(|&size| size <= unread.len());
                 let Some(size) = whole else { return Ok(FragmentStep::Need { from: at, len: size }) };
-                self.read(&here.slice(..size), at)?;
+                self.read(&unread.slice(..size), at)?;
             }
             self.rest.start = at.saturating_add(size).min(self.rest.end);
         }

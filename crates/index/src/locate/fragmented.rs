@@ -84,7 +84,7 @@ fn fragments(index: FragmentIndex, tables: Vec<RatedTable>) -> FoundSamples {
     FoundSamples::Fragments { source: index.source, boxes: index.boxes, tables }
 }
 
-/// Like [`find`], but reads every `moof`. An index box only tells where they start.
+/// Like [`find`], but reads every `moof`. An index box is used only for the starts of fragments.
 pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
     let (sidx, first_moof) = after_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
@@ -105,7 +105,7 @@ pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<
 fn after_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
     let mut sidx = Vec::new();
     let mut at = found.range.end;
-    // A bound for hostile files: other boxes here hold metadata.
+    // The number of boxes is bounded for hostile files. Other boxes before a `moof` hold metadata.
     for _ in 0..1 << 12 {
         let Some(next) = reader.top_box(at, reader.window(at))? else { break };
         match &next.kind.0 {
@@ -134,7 +134,8 @@ fn fragmented_track(description: &TrackDescription) -> FragmentedTrack {
     }
 }
 
-/// Starts a scan. `firsts` are the tracks' first times by an index box that is not used otherwise.
+/// Starts a scan. `firsts` are the tracks' first times as stated by an index box that is otherwise
+/// not used.
 fn scan(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -260,8 +261,8 @@ fn measure(
     Ok(measured)
 }
 
-/// Makes a table for each described track. Returns `None` if the index contradicts the fragments that
-/// are read to check it.
+/// Makes a table for each described track. Returns `None` if the index contradicts the fragments
+/// that are read to check it.
 fn tables(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -292,7 +293,7 @@ fn tables(
                 let Some(at_end) = measure(reader, found, number, &to_end, last.time, true)? else {
                     return Ok(None);
                 };
-                // An index with decode times in place of presentation times fails here.
+                // This rejects an index with decode times in place of presentation times.
                 if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
                     return Ok(None);
                 }
@@ -303,10 +304,10 @@ fn tables(
             }
         };
         // An index without any random access point states nothing about sync samples.
-        let says_sync = listed.entries.iter().any(|entry| entry.sync);
+        let states_sync = listed.entries.iter().any(|entry| entry.sync);
         let all_sync = description.kind != TrackKind::Video
             || description.every_sample_is_sync()
-            || (!says_sync && measured.sync);
+            || (!states_sync && measured.sync);
         let mut builder = FragmentTableBuilder::default().first_offset(measured.composition);
         for (number, entry) in listed.entries.iter().enumerate() {
             let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
@@ -341,8 +342,8 @@ struct Origin {
 }
 
 /// Finds the origin of the times of an index. Writers differ: times count from the start of the
-/// media or of its presentation. The samples decide; `measured` are those of the first fragment.
-/// Returns `None` if fragments contradict each other.
+/// media or of its presentation. The samples show which is the case; `measured` are those of the
+/// first fragment. Returns `None` if fragments contradict each other.
 fn origin(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -360,7 +361,7 @@ fn origin(
         let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
             return Ok(None);
         };
-        // The writer marks every fragment as a random access point.
+        // The writer marks every fragment as a random access point, so the marks mean nothing.
         if probe.sync && !at_probe.sync && description.kind == TrackKind::Video {
             return Ok(None);
         }
@@ -377,7 +378,8 @@ fn origin(
     };
     // If media begins with priming, before 0, writers that count from its presentation write 0 for
     // the first fragment, whose time is unsigned (§8.16.3, §8.8.10), and the true times of the
-    // others. So the others determine the offset, and the samples of the first fragment its start.
+    // later ones. So later fragments determine the offset, and the samples of the first fragment
+    // determine its start.
     let offset = match probed.first() {
         Some(&by_second) if measured.timed && first.time == 0 && by_first < by_second => by_second,
         _ => by_first,
@@ -387,7 +389,8 @@ fn origin(
     if probed.iter().any(|&by_probe| by_probe != offset) {
         return Ok(None);
     }
-    // The samples last longer than the index states. A single fragment must match exactly.
+    // The samples must not last longer than the index states, apart from half a sample if there are
+    // several fragments.
     let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
     let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
     let next = listed.entries.get(1).map(|next| next.time).or(listed.end);

@@ -1,4 +1,4 @@
-//! Finding an object's index: the locator says which bytes to read next, without reading them.
+//! Finding an object's index: the locator returns which bytes to read next, without reading them.
 
 mod edits;
 mod fragment_index;
@@ -35,7 +35,7 @@ use bytes::Bytes;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The reads an index begins with, in one round trip.
+/// The first reads of an index, made in one round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstReads {
     /// Number of bytes to read from the start of the object, fewer if the object is shorter.
@@ -92,8 +92,9 @@ impl Locator {
         Self { limits, ..Self::default() }
     }
 
-    /// Returns a locator that reads every `moof` of a fragmented file, whatever its own index says,
-    /// so that all samples are known. An index MP4 is written from its [`Self::full_tables`].
+    /// Returns a locator that reads every `moof` of a fragmented file, even if the file has an
+    /// index of its own, so that all samples are known. An index MP4 is written from its
+    /// [`Self::full_tables`].
     pub fn for_full_tables(limits: Limits) -> Self {
         Self { full: true, ..Self::new(limits) }
     }
@@ -116,7 +117,7 @@ impl Locator {
     /// Returns the first reads. `listed` is the object's size in bytes, if a listing states it.
     ///
     /// With a listed size, each end of the object is read as far as the index of most objects of
-    /// that size extends: one round trip is enough wherever `moov` is. Small objects are read
+    /// that size extends: one round trip is then enough, wherever `moov` is. Small objects are read
     /// whole.
     pub fn first_reads(&self, listed: Option<u64>) -> FirstReads {
         let Limits { head, tail, ahead, .. } = self.limits;
@@ -162,7 +163,7 @@ impl Locator {
             Err(Pause::Read(ranges)) => {
                 let requested = self.still_missing(ranges);
                 if requested.is_empty() || self.round_trips > MAX_ROUND_TRIPS {
-                    return Err(IndexError::Malformed("an index that does not end".to_owned()));
+                    return Err(IndexError::Malformed("reading the index does not terminate".to_owned()));
                 }
                 self.requested = Some(requested.clone());
                 Ok(if self.scan.is_some() { Step::Scan(requested) } else { Step::Read(requested) })
@@ -210,7 +211,7 @@ impl Locator {
             self.read.forget_before(scan.at);
         }
         let outcome = outcome?;
-        // Nothing pauses from here on.
+        // Nothing after this pauses.
         let Some(found) = self.movie.take() else {
             return Err(IndexError::Malformed("no moov".to_owned()).into());
         };

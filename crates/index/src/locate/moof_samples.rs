@@ -7,7 +7,7 @@ use crate::{
 };
 use latemux_isobmff::{
     Timescale,
-    boxes::{trex::Trex, trun::TrunSample},
+    boxes::trex::Trex,
     codec::{Codec, Config},
     fragment::{Moof, TrackFragment},
     sample_flags,
@@ -53,7 +53,8 @@ impl From<FragmentError> for IndexError {
 const MAX_SAMPLES: u32 = 1 << 20;
 
 /// Passes every sample of `tracks` in a `moof` at `offset` to `sample`, with the track's index.
-/// Other tracks are followed too: their sizes may determine the positions of these samples.
+/// Other tracks are walked too, since their sample sizes may determine the positions of these
+/// samples.
 pub(crate) fn resolve(
     moof: &Moof,
     offset: u64,
@@ -76,7 +77,7 @@ pub(crate) fn resolve(
             None if traf.default_base_is_moof => offset,
             None => end_of_data,
         };
-        let resolve = SampleDefaults::new(traf, defaults);
+        let sample_defaults = SampleDefaults::new(traf, defaults);
         let mut at = base;
         let mut count = 0;
         for run in &traf.runs {
@@ -86,7 +87,7 @@ pub(crate) fn resolve(
                 })?;
             }
             for entry in run.iter() {
-                let size = resolve.size(&entry);
+                let size = entry.size.unwrap_or(sample_defaults.size);
                 let end = at.saturating_add(size.into());
                 if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
                     count += 1;
@@ -99,7 +100,8 @@ pub(crate) fn resolve(
                             track.id
                         )));
                     }
-                    let duration = resolve.duration(&entry);
+                    let duration = entry.duration.unwrap_or(sample_defaults.duration);
+                    let flags = entry.flags.unwrap_or(sample_defaults.flags);
                     sample(
                         number,
                         Sample {
@@ -108,7 +110,7 @@ pub(crate) fn resolve(
                             decode_time,
                             duration,
                             composition_offset: entry.composition_offset,
-                            sync: track.all_sync || resolve.is_sync(&entry),
+                            sync: track.all_sync || sample_flags::is_sync(flags),
                         },
                     )?;
                     time = Some(decode_time.saturating_add(duration.into()));
@@ -147,7 +149,7 @@ fn check_description(
 }
 
 /// Returns the decode time of the first sample on the output timeline, never negative. It is the
-/// time of `tfdt`, else the end of the last fragment (like ffmpeg, unless `tfxd` states a gap),
+/// time of `tfdt`, else the end of the last fragment (as in ffmpeg, unless `tfxd` states a gap),
 /// else the time of `tfxd`, else the time the index expects.
 fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
     if let Some(time) = traf.decode_time {
@@ -162,7 +164,7 @@ fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, Fra
     let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
     // Depending on the writer, `tfxd` holds the first sample's presentation time or its decode
     // time, and some writers make it negative for priming. It is the decode time if the
-    // presentation time that follows from that is the one in the index.
+    // presentation time that this implies equals the one in the index.
     let listed = track.expected_composition.or(track.listed.filter(|_| track.next.is_none()));
     let composed = |time: i64| time.saturating_add(track.shift).saturating_add(first_offset);
     let before = |time: i64| if listed == Some(composed(time)) { 0 } else { first_offset };
@@ -197,18 +199,6 @@ impl SampleDefaults {
             size: traf.default_size.or(trex.map(|trex| trex.size)).unwrap_or(0),
             flags: traf.default_flags.or(trex.map(|trex| trex.flags)).unwrap_or(0),
         }
-    }
-
-    fn duration(&self, entry: &TrunSample) -> u32 {
-        entry.duration.unwrap_or(self.duration)
-    }
-
-    fn size(&self, entry: &TrunSample) -> u32 {
-        entry.size.unwrap_or(self.size)
-    }
-
-    fn is_sync(&self, entry: &TrunSample) -> bool {
-        sample_flags::is_sync(entry.flags.unwrap_or(self.flags))
     }
 }
 

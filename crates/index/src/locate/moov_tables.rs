@@ -59,14 +59,14 @@ pub(crate) fn read(
     read_sizes_and_chunks(tables, object_size, &mut builder)?;
 
     for run in tables.stts.iter() {
-        // Broken writers put negative deltas here, which have the upper bit set.
+        // Broken writers put negative deltas in `stts`, which have the highest bit set.
         if i32::try_from(run.delta).is_err() {
             return malformed(format!("stts: a sample of {} ticks", run.delta));
         }
         builder.durations.push_run(run.delta, run.count.min(count - builder.durations.len()));
     }
     if builder.durations.len() < count {
-        return malformed(format!("stts has {} samples, stsz {count}", builder.durations.len()));
+        return malformed(format!("stts has {} samples, but stsz has {count}", builder.durations.len()));
     }
 
     if let Some(ctts) = &tables.ctts {
@@ -104,7 +104,7 @@ fn read_sizes_and_chunks(
     let count = tables.stsz.count();
     let constant = match tables.stsz {
         SampleSizes::Constant { size, .. } => {
-            // No table proves this count, so the object must be large enough for it.
+            // No entries confirm this count, so the object must be large enough for it.
             if u64::from(size) * u64::from(count) > object_size {
                 return malformed(format!(
                     "stsz: {count} samples of {size} bytes are more than the object has"
@@ -152,7 +152,7 @@ fn read_sizes_and_chunks(
         }
     }
     if done < count {
-        return malformed(format!("stsz has {count} samples, the chunks {done}"));
+        return malformed(format!("stsz has {count} samples, but the chunks hold {done}"));
     }
     Ok(())
 }

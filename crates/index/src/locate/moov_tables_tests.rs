@@ -156,14 +156,14 @@ fn unproven_sample_counts_are_rejected_or_cost_nothing() {
 fn contradictory_tables_are_rejected() {
     assert_eq!(
         rejection(&SampleTables { stts: stts(&[(9, 512)]), ..tables() }),
-        "stts has 9 samples, stsz 10"
+        "stts has 9 samples, but stsz has 10"
     );
     assert_eq!(
         rejection(&SampleTables { stts: stts(&[(10, 1 << 31)]), ..tables() }),
         "stts: a sample of 2147483648 ticks"
     );
     let short = SampleTables { stco: [1000, 3000].into_iter().collect(), ..tables() };
-    assert_eq!(rejection(&short), "stsz has 10 samples, the chunks 8");
+    assert_eq!(rejection(&short), "stsz has 10 samples, but the chunks hold 8");
     assert_eq!(
         rejection(&SampleTables { stsc: stsc(&[(2, 4, 1)]), ..tables() }),
         "stsc does not begin with the first chunk"

@@ -32,7 +32,8 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
     let mut cut_short = false;
     for number in 0..MAX_BOXES_BEFORE_MOOV {
         let rest = size.saturating_sub(at);
-        // Little but `moov` follows the media: all of it is read at once, unless it is too large.
+        // Little except `moov` follows the media, so the rest of the object is read at once unless
+        // it is too large.
         let usual = (size >> 4).clamp(1 << 20, reader.limits.max_index.max(1 << 20));
         let ahead = if rest <= usual { at..size } else { reader.window(at) };
         let Some(found) = reader.top_box(at, ahead)? else { break };

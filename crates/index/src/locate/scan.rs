@@ -33,7 +33,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Starts a scan at a byte offset. Each track comes with the samples that `moov` has of it.
+    /// Starts a scan at a byte offset. Each track comes with its samples in `moov`, if any.
     pub(crate) fn new(
         at: u64,
         known: Vec<u64>,
@@ -161,8 +161,8 @@ pub(crate) struct ScannedTable {
 }
 
 impl ScannedTable {
-    /// Appends a sample. A sample lasts until the next one is decoded, whatever its own duration
-    /// says: this closes gaps between fragments as players do.
+    /// Appends a sample. A sample lasts until the next one is decoded, regardless of its own
+    /// duration. This closes gaps between fragments, as players do.
     pub(crate) fn push(&mut self, sample: &Sample) -> Result<(), String> {
         if self.count >= MAX_SAMPLES {
             return Err(format!("more than {MAX_SAMPLES} samples"));

@@ -1,4 +1,5 @@
-//! Finding fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): one, one for each track, or a tree.
+//! Finding fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): a single one, one for each track, or a
+//! tree of them.
 
 use crate::{
     error::IndexError,
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use latemux_isobmff::{Time, boxes::sidx::Sidx, time::Round};
 use std::ops::Range;
 
-/// Largest depth of references from index to index. A chain is as deep as it is long.
+/// Largest depth of references from index to index. In a chain, each index adds a level.
 const MAX_DEPTH: u32 = 64;
 
 /// Largest number of fragments of all tracks together.
@@ -95,7 +96,8 @@ fn starts(trees: &[SidxTree]) -> Vec<u64> {
 
 /// Returns true if more than boxes without media follows the last indexed fragment.
 fn has_more_media(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Result<bool, Pause> {
-    // One round trip reads both cases: `mfra` if there is more, else the fragments to check.
+    // One round trip reads the bytes for both results: `mfra` if there is more media, else the
+    // fragments to check.
     let mut ranges = fragment_index::ranges_to_check(reader, tracks);
     ranges.extend([reader.window(end), reader.tail()]);
     reader.need_all(ranges)?;
@@ -110,7 +112,8 @@ fn has_more_media(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) 
         match &next.kind.0 {
             b"free" | b"skip" | b"uuid" => at = next.range.end,
             b"mfra" | b"meta" | b"udta" => return Ok(false),
-            // More media, or the middle of some: sizes that ignore a box inserted later fail here.
+            // This is more media, or the middle of some if the indexed sizes ignore a box that was
+            // inserted later.
             _ => return Ok(true),
         }
     }

@@ -109,7 +109,8 @@ impl TrackDescription {
         track: &movie::Track,
         object_size: u64,
     ) -> Result<SampleTable, TrackProblemKind> {
-        // The size of another object is checked when that is read, see `MediaIndex::of_media`.
+        // The size of another object is checked when that object is read, see
+        // `MediaIndex::of_media`.
         let object_size = if self.location.is_some() { u64::MAX } else { object_size };
         moov_tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
     }
@@ -158,7 +159,7 @@ impl TrackDescription {
         declared.average.or(declared.max).map(u64::from)
     }
 
-    /// Makes the track. `bitrate` is given the duration as (ticks, ticks per second).
+    /// Makes the track. `bitrate` receives the duration as (ticks, ticks per second).
     fn finish(
         self,
         first: i64,
@@ -193,7 +194,8 @@ impl TrackDescription {
     }
 }
 
-/// Returns the location of a sample entry's media (ISO/IEC 14496-12 §8.7.2), if not the object.
+/// Returns the location of a sample entry's media (ISO/IEC 14496-12 §8.7.2), or `None` for the
+/// object itself.
 fn location(
     track: &movie::Track,
     entry: &SampleEntry,
@@ -211,7 +213,7 @@ fn location(
     }
 }
 
-/// Returns the bit rate of some bytes, in bits per second. Ticks of (ticks, scale) are > 0.
+/// Returns the bit rate in bits per second of `bytes` that last `ticks`; 0 ticks count as 1.
 pub(crate) fn rate(bytes: u64, (ticks, scale): (u64, u32)) -> u64 {
     let bits = u128::from(bytes) * 8 * u128::from(scale);
     u64::try_from(bits / u128::from(ticks.max(1))).unwrap_or(u64::MAX)

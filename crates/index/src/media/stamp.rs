@@ -45,10 +45,12 @@ impl MediaStamp {
         Some(Self { size, head, digest: u128::from_be_bytes(payload.array().ok()?) })
     }
 
-    /// Returns the difference to an object of `size` bytes that starts with `head`, if any.
+    /// Returns a description of how an object of `size` bytes that starts with `head` differs, or
+    /// `None` if it does not.
     pub(crate) fn differs(&self, size: u64, head: &[u8]) -> Option<String> {
         if self.size != size {
-            return Some(format!("it was made for media of {} bytes, but the media has {size}", self.size));
+            let made_for = self.size;
+            return Some(format!("the index was made for {made_for} bytes of media, but there are {size}"));
         }
         let known = head.get(..self.head as usize);
         let other = known.is_some_and(|known| xxh3_128(known) != self.digest);

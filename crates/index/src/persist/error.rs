@@ -1,15 +1,15 @@
 //! Errors of reading persisted indexes, and the number of their format.
 
 /// Number of the format. It must change with every change of the layout, and of the index that
-/// [`crate::locate::Locator`] makes of an object: persisted bytes must not yield another index than
-/// the object would.
+/// [`crate::locate::Locator`] makes of an object: persisted bytes must yield the same index as the
+/// object.
 pub const FORMAT: u16 = 3;
 
-/// The reason why bytes are no persisted index of this version. The index is to be made anew.
+/// The reason why bytes cannot be read as a persisted index. The object must be indexed again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PersistError {
-    /// They do not start as expected, or hold something else than requested.
+    /// They do not start as expected, or hold something other than requested.
     #[error("these bytes are not {0}")]
     NotThis(&'static str),
     /// They were written by an older or a newer version.

@@ -44,11 +44,11 @@ impl FullTables {
     ///
     /// - [`IndexError::Malformed`] if the object is an index MP4 itself, or the location is empty,
     ///   too long or contains a null character
-    ///
     /// - [`IndexError::Box`] if a box of the source cannot be parsed
     pub fn index_file(&self, location: &str, path: Option<&str>) -> Result<Bytes, IndexError> {
         if location.is_empty() || location.len() > MAX_LOCATION || location.contains('\0') {
-            return Err(IndexError::Malformed(format!("a location of {} bytes", location.len())));
+            let what = format!("the location must have 1 to {MAX_LOCATION} bytes and no null character");
+            return Err(IndexError::Malformed(what));
         }
         let mut out = Vec::with_capacity(self.moov.len() + (64 << 10));
         match (&self.file_type, &self.fragmented) {
@@ -227,7 +227,7 @@ fn self_contained(dinf: &Cursor<'_>) -> Result<u16, IndexError> {
         Err(error) => return Err(error.into()),
     };
     if dref.iter().any(|entry| *entry != DataReference::SelfContained) {
-        return Err(IndexError::Malformed("its media is already in another file".to_owned()));
+        return Err(IndexError::Malformed("the object is an index MP4 itself".to_owned()));
     }
     u16::try_from(dref.len()).map_err(|_| IndexError::Malformed("too many data references".to_owned()))
 }

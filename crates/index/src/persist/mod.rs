@@ -1,8 +1,8 @@
 //! Persisted indexes: the packed columns as they are in memory. They are small, and are read back
 //! without computing anything.
 //!
-//! This is no exchange format: bytes of another [`FORMAT`] are rejected, and the index is made anew
-//! from its object. The checksum covers all of the bytes, since nothing else would detect a wrong
+//! This is not an exchange format: bytes of another [`FORMAT`] are rejected, and the object is
+//! indexed again. The checksum covers all of the bytes, since nothing else would detect a wrong
 //! bit. Counts are checked against the number of bytes, and columns for consistency, whatever the
 //! checksum.
 //!

@@ -188,7 +188,8 @@ impl Column {
         (index, before, values)
     }
 
-    /// Returns the value that all entries of a range share, if the range is not empty and they do.
+    /// Returns the value that all entries of a range share. `None` if they differ, or if the range
+    /// is empty.
     pub(crate) fn constant_in(&self, range: Range<u32>) -> Option<u32> {
         let count = range.end.min(self.len()).checked_sub(range.start)?;
         match &self.0 {

@@ -38,10 +38,10 @@ pub(crate) enum ChunkPositions {
     Separate(Positions),
     /// Offsets relative to the chunks of other tracks.
     Interleaved {
-        /// Bytes between the end of the chunk before, of whichever track, and each chunk.
+        /// For each chunk, the bytes between it and the end of the previous chunk of any track.
         gaps: Column,
-        /// For each other track its number, and how many of its chunks lie between each chunk and
-        /// this track's chunk before.
+        /// For each other track: its number and, for each chunk of this track, how many of the
+        /// other track's chunks lie between it and this track's previous chunk.
         others: Vec<(usize, Column)>,
     },
 }
@@ -65,13 +65,8 @@ impl ChunkPositions {
 }
 
 impl Layout {
-    /// Returns the layout of one track with chunk offsets of its own.
-    pub(crate) fn separate(track: TrackLayout) -> Self {
-        Self { tracks: vec![track] }
-    }
-
-    /// Describes the chunks of tracks, which have offsets of their own so far, relative to each
-    /// other. Returns `None` if that is not smaller, or if chunks overlap or do not ascend.
+    /// Describes the chunks of several tracks relative to each other, in place of separate offsets.
+    /// Returns `None` if that is not smaller, or if chunks overlap or do not ascend.
     pub(crate) fn interleaved(tracks: &[&TrackLayout]) -> Option<Self> {
         if !(2..=MAX_TRACKS).contains(&tracks.len()) {
             return None;
@@ -293,8 +288,8 @@ struct OtherTrackChunks<'a> {
 }
 
 impl OtherTrackChunks<'_> {
-    /// Returns the bytes between this track's last chunk and its next one that the other track's
-    /// chunks, and the gaps before those, take.
+    /// Returns how many bytes the other track's chunks, and the gaps before them, take between this
+    /// track's last chunk and its next one.
     fn between(&mut self) -> Option<u64> {
         let mut bytes: u64 = 0;
         for _ in 0..self.counts.next()? {
@@ -307,11 +302,6 @@ impl OtherTrackChunks<'_> {
 }
 
 impl SamplePositionsIter<'_> {
-    fn next_chunk(&mut self) -> Option<()> {
-        self.chunk_left = self.chunk_samples.next()?;
-        self.next_offset()
-    }
-
     /// Moves to the start of the next chunk.
     fn next_offset(&mut self) -> Option<()> {
         self.offset = match &mut self.chunks {
@@ -334,7 +324,8 @@ impl Iterator for SamplePositionsIter<'_> {
 
     fn next(&mut self) -> Option<(u64, u32)> {
         while self.chunk_left == 0 {
-            self.next_chunk()?;
+            self.chunk_left = self.chunk_samples.next()?;
+            self.next_offset()?;
         }
         let size = self.sizes.next()?;
         let offset = self.offset;

@@ -2,7 +2,7 @@
 
 use crate::table::column::{Column, ColumnBuilder, Values};
 
-/// Byte offsets of chunks or fragments, in their order. An item is one of them.
+/// Byte offsets of items in order. An item is a chunk or a fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Positions(pub(crate) PositionsEncoding);
 
@@ -86,7 +86,7 @@ impl PositionsIter<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct PositionsBuilder {
     gaps: ColumnBuilder,
-    /// True once an item lies before the end of the one before, or too far behind it for a gap.
+    /// True once an item starts before the end of the previous one, or too far after it for a gap.
     needs_halves: bool,
     /// End of the item before, in bytes from the start of the object.
     end: u64,

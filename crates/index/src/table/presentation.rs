@@ -3,10 +3,10 @@
 /// The mapping of a track's media timeline to presentation time. A delay at the start of the edit
 /// list (an initial empty edit) is part of the decode times already.
 ///
-/// The *output* media timeline is that of every segment's decode times: source decode time + a
-/// shift ≥ 0. A presentation time is decode time + composition offset − `media_time`. An init segment
-/// carries `media_time` as an offset edit list (ISO/IEC 23000-19 §7.5.13), so decode and presentation
-/// times are those of the source with its edits applied.
+/// The *output* media timeline is that of the decode times in every segment: source decode time + a
+/// shift ≥ 0. A presentation time is decode time + composition offset − `media_time`. An init
+/// segment carries `media_time` as an offset edit list (ISO/IEC 23000-19 §7.5.13), so decode and
+/// presentation times are those of the source with its edits applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Presentation {
     /// Media time of presentation time 0, in track ticks of the output timeline; ≥ 0. If a sample

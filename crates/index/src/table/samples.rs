@@ -145,7 +145,7 @@ impl SampleTable {
     /// timeline.
     pub fn decoded_until(&self, time: i64) -> u32 {
         let Ok(into) = u64::try_from(time.saturating_sub(self.first_decode_time)) else { return 0 };
-        // `find` returns the last sample that starts then. The end of the table is no sample.
+        // `find` returns the last sample that starts by then, or the end of the table.
         let number = self.durations.find(into).saturating_add(1).min(self.durations.len());
         number.clamp(self.window.start, self.window.end) - self.window.start
     }
@@ -196,7 +196,7 @@ impl SampleTable {
 
     /// Raises all composition offsets by the smallest amount that leaves none negative, and returns
     /// that amount in track ticks. Every sample is then decoded no later than it is presented,
-    /// which every container but MP4 itself requires.
+    /// which every container except MP4 requires.
     pub(crate) fn lift_compositions(&mut self) -> i32 {
         let (least, largest) = self.composition_bounds;
         let lift = 0_i32.saturating_sub(least).max(0);
@@ -368,6 +368,11 @@ impl SampleTableBuilder {
     pub(crate) fn finish(self, decode_time: i64) -> SampleTable {
         let len = self.sizes.len();
         let composition_bounds = self.composition_bounds.unwrap_or((0, 0));
+        let laid = TrackLayout {
+            sizes: self.sizes.finish(),
+            chunk_samples: self.chunk_samples.finish(),
+            chunks: ChunkPositions::Separate(self.chunks.finish()),
+        };
         SampleTable {
             window: 0..len,
             first_decode_time: decode_time,
@@ -375,11 +380,7 @@ impl SampleTableBuilder {
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
             composition_lift: 0,
-            layout: Arc::new(Layout::separate(TrackLayout {
-                sizes: self.sizes.finish(),
-                chunk_samples: self.chunk_samples.finish(),
-                chunks: ChunkPositions::Separate(self.chunks.finish()),
-            })),
+            layout: Arc::new(Layout { tracks: vec![laid] }),
             track: 0,
             sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
         }

@@ -7,7 +7,7 @@
 //!
 //! The lead track decides where the clip is cut: the first video, else the first audio. It is cut
 //! at a sync sample that all video shares, or at a boundary of the grid. Audio and text are cut at
-//! their first sample from that time on, as everywhere.
+//! their first sample from that time on, as at every boundary.
 
 use crate::{
     grid::cut_points::around,
@@ -42,7 +42,7 @@ struct TrackCut {
 impl Title {
     /// Returns the title from `begin` (or its start) to `end` (or its end), in presentation time;
     /// `begin` must be before `end`. Tracks without samples there have no segments. Returns `None`
-    /// if the title ends by `begin`, or begins at `end` or later. O(segments).
+    /// if the title ends at or before `begin`, or begins at or after `end`. O(segments).
     pub fn clipped(&self, begin: Option<Time>, end: Option<Time>) -> Option<Self> {
         let start = *self.grid.starts.first()?;
         if begin.is_some_and(|begin| begin >= self.grid.end) || end.is_some_and(|end| end <= start) {
@@ -170,7 +170,8 @@ fn cut(track: &Track, title_track: &TitleTrack, edge: ClipEdge) -> Option<TrackC
         ClipEdge::Grid(grid) => at(title_track.grid_segments.partition_point(|&g| g < grid)),
         ClipEdge::Inside(time) => {
             let Some(sample) = inside(track, title_track, time) else {
-                // Without a point in a segment, the track is cut at the first segment from then on.
+                // Without a point inside a segment, the track is cut at the first segment that
+                // starts at or after the time.
                 let ticks = time.in_scale(track.timescale, Round::Up);
                 let segments = title_track.times.len().saturating_sub(1);
                 return at(title_track.times.partition_point(|&t| t < ticks).min(segments));
@@ -204,7 +205,8 @@ fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
             table.start(found).filter(|&t| t <= until).map(|_| found)?
         }
         (Samples::Fragments(table), _) => {
-            // Fragments cannot be cut: the nearest start is taken, the earlier of two.
+            // Fragments cannot be cut, so the nearest start is used; of two equally near, the
+            // earlier.
             let after = table.starting_from(exact);
             let before = after.checked_sub(1);
             let far = |index: u32| table.start(index).map(|t| t.saturating_sub(exact).saturating_abs());
@@ -261,7 +263,7 @@ fn earliest(track: &Track, point: u32) -> Option<i64> {
     Some(times.min().unwrap_or(own).min(own))
 }
 
-/// Cut points inside one segment of a track, without the one it starts with.
+/// Cut points inside one segment of a track, except the one that the segment starts with.
 struct SegmentCutPoints<'a> {
     track: &'a Track,
     /// Samples or fragments of the segment.
@@ -280,7 +282,7 @@ impl SegmentCutPoints<'_> {
         }
     }
 
-    /// Returns the last one presented at or before a time in track ticks.
+    /// Returns the last cut point presented at or before a time in track ticks.
     fn last_until(&self, time: i64) -> Option<u32> {
         match &self.track.samples {
             Samples::Table(table) => {
@@ -308,7 +310,7 @@ impl SegmentCutPoints<'_> {
         }
     }
 
-    /// Returns the first one presented at or after a time in track ticks.
+    /// Returns the first cut point presented at or after a time in track ticks.
     fn first_from(&self, time: i64) -> Option<u32> {
         match &self.track.samples {
             Samples::Table(table) => self.within(sync_from_time(self.track, table, time)?),

@@ -69,7 +69,7 @@ impl std::fmt::Display for TrackName {
     }
 }
 
-/// A problem of a title that plays all the same.
+/// A problem that does not keep a title from playing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TitleProblem {
     /// Index of the object, if the problem concerns a single one.
@@ -247,7 +247,7 @@ impl Title {
         self
     }
 
-    /// Returns the track of the index behind a title track.
+    /// Returns the indexed track that a title track refers to.
     pub fn track(&self, track: &TitleTrack) -> &Track {
         &self.objects[track.object].tracks[track.track]
     }
@@ -262,8 +262,8 @@ impl Title {
         self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied())
     }
 
-    /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]), cut as
-    /// before.
+    /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]) and the same
+    /// segments.
     pub fn with_tracks(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
         let mut tracks = Vec::new();
         let mut unlisted = self.unlisted.clone();
@@ -431,7 +431,7 @@ impl TitleTrack {
 
     /// Returns true if the first sample of every segment is known to have a composition offset
     /// other than 0, as in tracks with reordered frames and offsets that are not negative. `track`
-    /// is the track behind this one. O(segments).
+    /// is the indexed track of this one. O(segments).
     pub fn starts_composed(&self, track: &Track) -> bool {
         let Samples::Table(table) = &track.samples else { return false };
         let composed =

@@ -22,8 +22,8 @@ impl Title {
         self.reach_of(self.tracks.get(track)?.object, &self.grid_range(track, cut)?)
     }
 
-    /// Returns the part of the grid that holds samples or fragments of a track. [`Self::reach_of`]
-    /// it is the same for all tracks of an object.
+    /// Returns the part of the grid that holds samples or fragments of a track. The result of
+    /// [`Self::reach_of`] for this part is the same for all tracks of an object.
     pub fn grid_range(&self, track: usize, cut: &Range<u32>) -> Option<Range<u32>> {
         let track = self.tracks.get(track)?;
         if cut.is_empty() || track.cuts.last().is_none_or(|&end| cut.end > end) {

@@ -67,8 +67,8 @@ fn media_that_begins_before_0_keeps_its_times() {
     }
 }
 
-/// A single fragment with an index of its own: only the end of its samples tells whether its time
-/// counts from 0 or from below.
+/// A single fragment with an index of its own: only the end of its samples shows whether its time
+/// counts from 0 or from a negative time.
 #[test]
 fn a_single_fragment_keeps_its_times() {
     let folder = folder("times_of_one");

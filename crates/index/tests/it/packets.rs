@@ -34,8 +34,8 @@ pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<Str
         // than its presentation.
         let shift = ours.iter().map(|p| p.dts - p.pts).max().unwrap_or(0).max(0);
         theirs.iter_mut().for_each(|p| p.dts += shift);
-        // Readers may keep different hidden packets: those both have must be equal, and those only
-        // one has must be hidden.
+        // Readers may keep different hidden packets: packets that both have must be equal, and
+        // packets that only one has must be hidden.
         let first = ours.first().map_or(0, |p| p.offset);
         let skipped = theirs.iter().position(|p| p.offset == first).unwrap_or(0);
         if theirs.iter().take(skipped).any(|p| !p.discard) {

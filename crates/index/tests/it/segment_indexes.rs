@@ -166,7 +166,7 @@ fn a_wrong_index_is_replaced_by_a_scan() {
     check(&wrong("size.mp4", &|r| r[4].size -= 8), IndexSource::Scan, 100);
     check(&wrong("duration.mp4", &|r| r[0].duration += 100), IndexSource::Scan, 100);
     check(&wrong("nothing.mp4", &|r| r[3].duration = 0), IndexSource::Scan, 100);
-    // With no access point stated at all, the samples decide.
+    // If no access point is stated at all, the samples determine which are sync samples.
     let silent =
         |r: &mut Vec<Reference>| r.iter_mut().for_each(|r| (r.starts_with_sap, r.sap_type) = (false, 0));
     check(&wrong("silent.mp4", &silent), IndexSource::SegmentIndex, 2);

@@ -1,4 +1,4 @@
-//! Files made by others.
+//! Media files from other writers.
 
 use crate::{locating::locate, packets::compare};
 use bytes::Bytes;

@@ -1,62 +1,35 @@
 //! `ctts`: composition offsets, run by run, in version 0 and 1 (ISO/IEC 14496-12 §8.6.1.3).
 
-use crate::{
-    Error, FourCc,
-    cursor::{Cursor, u32_at},
-    write::{WriteBox, put_table},
-};
-use bytes::{BufMut, Bytes};
+use super::table::{Table, TableEntry};
+use crate::cursor::u32_at;
+use bytes::BufMut;
 
 /// Composition offsets, run by run; a view of the box's entries.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CompositionOffsets {
-    entries: Bytes,
-}
+pub type CompositionOffsets = Table<Run, 8>;
 
 /// A run of samples with the same composition offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Run {
     /// Samples in the run.
     pub count: u32,
-    /// Composition time minus decode time, in track ticks. Values of version 0 are read as signed
-    /// too, as all players do: some writers store negative offsets there.
+    /// Composition time minus decode time, in track ticks. Values of version 0 are also read as
+    /// signed, as all players do, since some writers store negative offsets in version 0.
     pub offset: i32,
 }
 
-impl CompositionOffsets {
-    /// Reads the payload of a `ctts`.
-    pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        Ok(Self { entries: payload.counted_table(8)? })
+impl TableEntry<8> for Run {
+    const KIND: &'static [u8; 4] = b"ctts";
+
+    fn read(entry: &[u8; 8]) -> Self {
+        Self { count: u32_at(entry, 0), offset: u32_at(entry, 4).cast_signed() }
     }
 
-    /// Iterates over the runs in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Run> + Clone + '_ {
-        let entries = self.entries.as_chunks::<8>().0;
-        entries.iter().map(|entry| Run { count: u32_at(entry, 0), offset: u32_at(entry, 4).cast_signed() })
-    }
-}
-
-impl FromIterator<Run> for CompositionOffsets {
-    fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
-        let mut entries = Vec::new();
-        for run in runs {
-            entries.put_u32(run.count);
-            entries.put_i32(run.offset);
-        }
-        Self { entries: entries.into() }
-    }
-}
-
-impl WriteBox for CompositionOffsets {
-    fn kind(&self) -> FourCc {
-        FourCc(*b"ctts")
+    fn write(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.count);
+        out.put_i32(self.offset);
     }
 
-    fn payload_size(&self) -> u64 {
-        8 + self.entries.len() as u64
-    }
-
-    fn write_payload(&self, out: &mut Vec<u8>) {
-        put_table(out, u8::from(self.iter().any(|run| run.offset < 0)), 8, &self.entries);
+    fn version(mut runs: impl Iterator<Item = Self>) -> u8 {
+        u8::from(runs.any(|run| run.offset < 0))
     }
 }

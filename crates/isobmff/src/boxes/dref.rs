@@ -7,17 +7,17 @@ use crate::{
 };
 use bytes::BufMut;
 
-/// Flag of an entry whose media is in this very file.
+/// Flag of an entry whose media is in the same file.
 const SELF_CONTAINED: u32 = 1;
 
 /// One entry: the location of media.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataReference {
-    /// In this very file.
+    /// In the same file.
     SelfContained,
     /// At a URL (`url `), as stored: relative to the file, or absolute.
     Url(Box<str>),
-    /// In a form that only its writer's system understands (`urn `, `alis`, …), or not readable.
+    /// In a form that only its writer's system understands (`urn `, `alis`, …), or unreadable.
     Other(FourCc),
 }
 
@@ -50,7 +50,7 @@ fn url(bytes: &[u8]) -> Option<DataReference> {
     (!text.is_empty() && text.len() <= MAX_LOCATION).then(|| DataReference::Url(text.into()))
 }
 
-/// A `dref` to write, with one entry: this very file.
+/// A `dref` to write, with one entry for media in the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SelfContained;
 
@@ -73,9 +73,9 @@ impl WriteBox for SelfContained {
 
 /// A `dref` to write, with `entries` entries that all name the same other file.
 ///
-/// Behind all `url ` entries follows a Macintosh alias record (`alis`) of the same file for each of
-/// them. No sample entry's index points there. ffmpeg needs these records: it understands no other
-/// kind of reference, and counts only those.
+/// After all `url ` entries, one Macintosh alias record (`alis`) of the same file follows for each
+/// of them. No sample entry refers to an alias record. They are for ffmpeg, which understands and
+/// counts no other kind of reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct External<'a> {
     /// The location as a URL, relative to the file or absolute; at most [`MAX_LOCATION`] bytes.

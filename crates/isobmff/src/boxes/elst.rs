@@ -10,7 +10,7 @@ use bytes::BufMut;
 /// One edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edit {
-    /// Duration of the edit in movie ticks. In a fragmented file 0 means to the end.
+    /// Duration of the edit in movie ticks. In a fragmented file, 0 means up to the end.
     pub duration: u64,
     /// Composition time at which the edit starts, in track ticks; `None` for an empty edit (-1).
     pub media_time: Option<u64>,
@@ -22,7 +22,7 @@ impl Edit {
     /// The rate of normal speed.
     pub const NORMAL_RATE: u32 = 0x1_0000;
 
-    /// Maximum number of edits of a track. More are found in projects of video editors, not in
+    /// Maximum number of edits of a track. Longer lists occur in video editing projects, not in
     /// titles to serve.
     pub const MAX: u32 = 4096;
 

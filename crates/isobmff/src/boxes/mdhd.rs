@@ -53,8 +53,8 @@ impl Language {
         letters.into_iter().collect::<Option<String>>().map_or_else(Self::unknown, |tag| Self(tag.into()))
     }
 
-    /// Returns the packed code if the tag has three lower-case letters. For other tags `mdhd` says
-    /// `und` and `elng` holds the tag.
+    /// Returns the packed code if the tag has three lower-case letters. For other tags `mdhd`
+    /// states `und`, and `elng` holds the tag.
     pub fn packed(&self) -> Option<u16> {
         let letters: [u8; 3] = self.0.as_bytes().try_into().ok()?;
         letters.iter().try_fold(0, |packed, letter| {

@@ -1,22 +1,14 @@
-//! `mehd`: duration of a fragmented movie (ISO/IEC 14496-12 §8.8.2).
+//! `mehd`: duration of a fragmented movie (ISO/IEC 14496-12 §8.8.2). Nothing needs it from a source,
+//! so it is written but not read.
 
 use crate::{
-    Error, FourCc,
-    cursor::Cursor,
+    FourCc,
     write::{WriteBox, put_time, put_version_and_flags, version_for},
 };
 
 /// Duration of the longest track, fragments included, in movie ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mehd(pub u64);
-
-impl Mehd {
-    /// Reads the payload of a `mehd`.
-    pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        let (version, _) = payload.version_up_to(1)?;
-        payload.u32_or_u64(version).map(Self)
-    }
-}
 
 impl WriteBox for Mehd {
     fn kind(&self) -> FourCc {

@@ -138,7 +138,7 @@ impl Tfra {
 /// Size of an `mfro` in bytes.
 const MFRO_SIZE: u64 = 16;
 
-/// Written with the `mfro` that ends it and states its size (§8.8.11).
+/// Writes the `mfra` together with the `mfro` that ends it and states its size (§8.8.11).
 impl WriteBox for Mfra {
     fn kind(&self) -> FourCc {
         FourCc(*b"mfra")
@@ -154,8 +154,7 @@ impl WriteBox for Mfra {
         }
         put_header(out, FourCc(*b"mfro"), MFRO_SIZE - 8);
         put_version_and_flags(out, 0, 0);
-        // A size beyond 32 bits cannot be stated. With 0 no reader finds the box, as if it were
-        // absent.
+        // A size beyond 32 bits cannot be stated. With size 0, readers treat the `mfra` as absent.
         out.put_u32(u32::try_from(self.size()).unwrap_or(0));
     }
 }

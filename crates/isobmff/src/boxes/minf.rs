@@ -1,5 +1,5 @@
 //! `vmhd`, `smhd`, `sthd`, `nmhd`: the media header of `minf` that goes with a handler (ISO/IEC
-//! 14496-12 §12). Players need nothing of them, so they are written but not read.
+//! 14496-12 §12). Players need none of their fields, so they are written but not read.
 
 use crate::{
     FourCc,

@@ -43,7 +43,7 @@ impl SampleEntry {
         Ok(entries)
     }
 
-    /// Returns the payload size of [`Self::raw`], and the payload behind the data reference index.
+    /// Returns the payload size of [`Self::raw`], and the payload after the data reference index.
     fn parts(&self) -> (u64, &[u8]) {
         let header = BoxHeader::read(&self.raw, 0).ok().flatten();
         let header_len = header.map_or(8, |header| usize::from(header.header_len));

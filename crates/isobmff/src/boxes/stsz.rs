@@ -10,8 +10,8 @@ use bytes::{BufMut, Bytes};
 /// The size of each sample in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleSizes {
-    /// All samples have one size. The count is what the file states: only the media's bytes could
-    /// confirm it.
+    /// All samples have the same size. The count is unconfirmed, since the box has no entries: only
+    /// the media's bytes could confirm it.
     Constant {
         /// Bytes of each sample.
         size: u32,
@@ -141,7 +141,7 @@ impl WriteBox for SampleSizes {
                 out.put_u32(*count);
             }
             Self::Table { bits, count, entries } => {
-                // `stsz` has sample_size here, 0 for a table; `stz2` has reserved bits and
+                // `stsz` has sample_size in this place, 0 for a table; `stz2` has reserved bits and
                 // field_size.
                 out.put_u32(if *bits == 32 { 0 } else { u32::from(*bits) });
                 out.put_u32(*count);

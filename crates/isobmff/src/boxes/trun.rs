@@ -125,7 +125,7 @@ pub struct Trun<'a> {
     pub data_offset: i32,
     /// Flags of the first sample, in place of the default.
     pub first_sample_flags: Option<u32>,
-    /// Fields that each sample has. For the others, the defaults of `tfhd` apply.
+    /// Fields that each sample states. For all other fields, the defaults of `tfhd` apply.
     pub fields: Fields,
     /// The samples.
     pub samples: &'a [EmitSample],
@@ -169,7 +169,7 @@ impl WriteBox for Trun<'_> {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        // Version 1 has signed offsets. Without a negative one, both versions mean the same.
+        // Version 1 has signed offsets. Without negative offsets, both versions mean the same.
         let negative =
             self.fields.composition_offset && self.samples.iter().any(|s| s.composition_offset < 0);
         let first = if self.first_sample_flags.is_some() { FIRST_SAMPLE_FLAGS } else { 0 };

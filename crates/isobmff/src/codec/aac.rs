@@ -30,7 +30,7 @@ const PS: u8 = 29;
 const ER_AAC_ELD: u8 = 39;
 const USAC: u8 = 42;
 
-/// Highest core rate at which a decoder looks for spectral band replication that is not signalled.
+/// Highest core rate at which spectral band replication may be present without being signalled.
 const IMPLICIT_SBR_MAX_RATE: u32 = 24000;
 
 /// Fields of an AudioSpecificConfig as they are read.
@@ -54,8 +54,8 @@ enum Fault {
     Unsupported(&'static str),
 }
 
-/// Reads `asc`. `stated_rate` is the rate of the sample entry: only it shows spectral band
-/// replication that the configuration leaves implicit.
+/// Reads `asc`. `stated_rate` is the rate of the sample entry. If the configuration leaves spectral
+/// band replication implicit, only this rate shows it.
 pub(super) fn read(asc: &Bytes, stated_rate: u32, at: Position) -> Result<AudioSpecificConfig, Error> {
     let mut parsed = parse(asc).map_err(|fault| match fault {
         Fault::Truncated => at.truncated(),
@@ -124,15 +124,15 @@ fn parse(asc: &[u8]) -> Result<Parsed, Fault> {
             return Ok(parsed);
         }
         0 => return Err(Fault::Bad("audio object type 0")),
-        SBR | PS => return Err(Fault::Bad("SBR upon SBR")),
+        SBR | PS => return Err(Fault::Bad("SBR or PS nested in SBR or PS")),
         _ => return Err(Fault::Unsupported("audio object type")),
     }
     if matches!(parsed.core, 17 | 19..=27 | ER_AAC_ELD) && bits.u8(2).is_some_and(|ep_config| ep_config > 1) {
         return Err(Fault::Unsupported("error protection of the AudioSpecificConfig"));
     }
     if !explicit {
-        // Backward compatible signalling lies behind the fields that old decoders read. If it is
-        // cut off, it is ignored.
+        // Backward compatible signalling follows the fields that old decoders read. If it is cut
+        // off, it is ignored.
         let _ = sync_extension(&mut bits, &mut parsed);
     }
     Ok(parsed)
@@ -234,7 +234,7 @@ fn low_delay(bits: &mut BitReader<'_>, parsed: &mut Parsed) -> Option<()> {
         let dual_rate = bits.flag()?;
         parsed.sbr_rate = dual_rate.then_some(parsed.core_rate * 2);
     }
-    // The rest ends with tagged extensions. Error protection behind them is not looked for.
+    // The rest ends with tagged extensions. Error protection after them is not read.
     bits.rest();
     Some(())
 }

@@ -10,8 +10,8 @@ use crate::bits::BitReader;
 /// Full-bandwidth channels by acmod (ETSI TS 102 366 Table 4.3).
 const CHANNELS: [u16; 8] = [2, 1, 2, 3, 3, 4, 4, 5];
 
-/// Returns the rate of a fscod, or 0 for the reserved one. E-AC-3 uses that for half rates, which
-/// `dec3` does not state.
+/// Returns the rate of a fscod, or 0 for the reserved value. E-AC-3 uses the reserved value for
+/// half rates, which `dec3` does not state.
 fn sample_rate(fscod: u8) -> u32 {
     match fscod {
         0 => 48000,
@@ -40,7 +40,7 @@ pub(super) fn ac3(name: String, dac3: &Child, stated: AudioFields) -> Result<Aud
     Ok(AudioCoding::new(name, Config::Ac3, coded.ok_or(dac3.at.truncated())?, stated))
 }
 
-/// Reads the first independent substream of `dec3`, and the extension for Joint Object AudioCoding.
+/// Reads the first independent substream of `dec3`, and the extension for Joint Object Coding.
 pub(super) fn eac3(name: String, dec3: &Child, stated: AudioFields) -> Result<AudioCoding, Error> {
     let mut bits = dec3.bits();
     let coded = substreams(&mut bits).ok_or(dec3.at.truncated())?;
@@ -71,15 +71,15 @@ fn substreams(bits: &mut BitReader<'_>) -> Option<AudioFields> {
     first
 }
 
-/// Returns the number of channels that dependent substreams add, by chan_loc (ETSI TS 102 366 Table
-/// F.6.1): bit 0 Lc/Rc, 1 Lrs/Rrs, 2 Cs, 3 Ts, 4 Lsd/Rsd, 5 Lw/Rw, 6 Lvh/Rvh, 7 Cvh, 8 LFE2.
+/// Returns the number of channels that dependent substreams add, from chan_loc (ETSI TS 102 366
+/// Table F.6.1): bit 0 Lc/Rc, 1 Lrs/Rrs, 2 Cs, 3 Ts, 4 Lsd/Rsd, 5 Lw/Rw, 6 Lvh/Rvh, 7 Cvh, 8 LFE2.
 fn added_channels(chan_loc: u16) -> u16 {
     const PAIRS: u16 = 0b0_0111_0011;
     let count = chan_loc.count_ones() + (chan_loc & PAIRS).count_ones();
     u16::try_from(count).unwrap_or(0)
 }
 
-/// Reads complexity_index_type_a of the extension behind the substreams (ETSI TS 103 420 §8.3.2).
+/// Reads complexity_index_type_a of the extension after the substreams (ETSI TS 103 420 §8.3.2).
 fn joint_object_coding(bits: &mut BitReader<'_>) -> Option<u8> {
     bits.align();
     bits.skip(7)?;

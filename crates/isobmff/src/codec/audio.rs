@@ -4,7 +4,7 @@ use super::audio_coding::AudioCoding;
 use super::children::Children;
 use super::description::{Aac, Codec, Config, Media};
 use super::sample_entry::{AudioFields, EntryBody};
-use super::{aac, ac3, ac4, colour, dts, esds, flac, mp3, opus, other, sinf};
+use super::{aac, ac3, ac4, colour, dts, esds, flac, opus, other, sinf};
 use crate::{Error, FourCc};
 
 /// Returns true if the entry is audio, or was before encryption.
@@ -15,8 +15,14 @@ pub(super) fn is_audio(format: FourCc) -> bool {
 /// Returns true for coding names whose configuration is read.
 fn is_read(format: FourCc) -> bool {
     matches!(&format.0, b"mp4a" | b"ac-3" | b"ec-3" | b"ac-4" | b"Opus" | b"fLaC")
-        || mp3::is_mp3(format)
+        || is_mp3(format)
         || dts::is_dts(format)
+}
+
+/// Returns true for MPEG-1 and MPEG-2 audio under a coding name of its own: QuickTime's `.mp3` and
+/// Microsoft's tag 0x55. In `mp4a`, the ES descriptor names them.
+fn is_mp3(format: FourCc) -> bool {
+    matches!(&format.0, b".mp3" | b"mp3 " | b"ms\0\x55")
 }
 
 pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
@@ -42,7 +48,7 @@ fn coding(format: FourCc, boxes: &Children, stated: AudioFields) -> Result<Audio
         b"ac-4" => ac4::coding(&boxes.require(b"dac4")?, stated),
         b"Opus" => opus::coding(&boxes.require(b"dOps")?, stated),
         b"fLaC" => flac::coding(&boxes.require(b"dfLa")?, stated),
-        _ if mp3::is_mp3(format) => Ok(AudioCoding::new("mp3".to_owned(), Config::Mp3, stated, stated)),
+        _ if is_mp3(format) => Ok(AudioCoding::new("mp3".to_owned(), Config::Mp3, stated, stated)),
         _ if dts::is_dts(format) => dts::coding(format, boxes, stated),
         _ if other::is_audio(format) => Ok(other::audio(format, boxes, stated)),
         _ => Err(boxes.at().unsupported("audio coding name")),
@@ -64,7 +70,7 @@ fn mp4a(boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
             let coded = AudioFields { channels: asc.channels, sample_rate: asc.sample_rate };
             AudioCoding::new(name, aac_config(asc.config), coded, stated)
         }
-        // MPEG-2 and MPEG-1 audio; only the frames tell the layer.
+        // MPEG-2 and MPEG-1 audio; only the frames state the layer.
         0x69 | 0x6b => plain(Config::Mp3),
         0xa5 => match boxes.first(b"dac3") {
             Some(dac3) => ac3::ac3(name, &dac3, stated)?,

@@ -7,8 +7,8 @@ use crate::bits::BitReader;
 use crate::{Error, FourCc};
 use bytes::Bytes;
 
-/// Reads `avcC` of an entry whose coding name is `format`.
-pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> {
+/// Reads `avcC`.
+pub(super) fn configuration(avcc: &Child) -> Result<Avc, Error> {
     let mut bits = avcc.bits();
     let truncated = || avcc.at.truncated();
     if bits.u8(8).ok_or_else(truncated)? != 1 {
@@ -21,15 +21,7 @@ pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> 
     let pps_count = bits.u8(8).ok_or_else(truncated)?;
     let pps = nal_units(&mut bits, pps_count.into(), &avcc.body).ok_or_else(truncated)?;
     let sps_ext = extensions(&mut bits, profile[0], &avcc.body).unwrap_or_default();
-    let in_band_parameters = matches!(&format.0, b"avc3" | b"avc4" | b"dvav");
-    Ok(Avc {
-        in_band_parameters,
-        nal_length_size,
-        profile,
-        sps: sps.into(),
-        pps: pps.into(),
-        sps_ext: sps_ext.into(),
-    })
+    Ok(Avc { nal_length_size, profile, sps: sps.into(), pps: pps.into(), sps_ext: sps_ext.into() })
 }
 
 /// Returns the length size for lengthSizeMinusOne, the low two bits of `byte`. A length of 3 bytes
@@ -41,9 +33,9 @@ pub(super) fn nal_length_size(byte: u8, at: Position) -> Result<u8, Error> {
     }
 }
 
-/// Reads `count` NAL units, each behind a 16-bit length, as views into `record`.
+/// Reads `count` NAL units, each after a 16-bit length, as views into `record`.
 pub(super) fn nal_units(bits: &mut BitReader<'_>, count: usize, record: &Bytes) -> Option<Vec<Bytes>> {
-    // Each takes two bytes at least, so a count that the record cannot hold is refused before
+    // Each takes at least two bytes, so a count that the record cannot hold is refused before
     // anything is allocated.
     if count > bits.remaining() / 16 {
         return None;
@@ -56,7 +48,7 @@ pub(super) fn nal_units(bits: &mut BitReader<'_>, count: usize, record: &Bytes) 
         .collect()
 }
 
-/// Reads the fields that High profiles have behind the picture parameter sets. Many writers leave
+/// Reads the fields that follow the picture parameter sets in High profiles. Many writers leave
 /// them out.
 fn extensions(bits: &mut BitReader<'_>, profile: u8, record: &Bytes) -> Option<Vec<Bytes>> {
     if !matches!(profile, 100 | 110 | 122 | 144 | 244) {
@@ -121,7 +113,7 @@ pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -
     let mut width = width_in_macroblocks * 16;
     let mut height = height_in_map_units * 16 * map_unit;
     if bits.flag()? {
-        // §7.4.2.1.1: offsets count in chroma samples, vertically of a frame or a field pair.
+        // §7.4.2.1.1: offsets are in chroma samples; vertical ones are of a frame or a field pair.
         let (x, y) = cropped(bits, chroma_format, separate_planes)?;
         width = width.saturating_sub(x);
         height = height.saturating_sub(y * map_unit);
@@ -162,8 +154,8 @@ fn skip_picture_order_count(bits: &mut BitReader<'_>) -> Option<()> {
             bits.skip(1)?;
             bits.se()?;
             bits.se()?;
-            // At most 255 by §7.4.2.1.1. Each takes a bit at least, so the record's length bounds a
-            // higher count.
+            // At most 255 by §7.4.2.1.1. The record's length bounds a higher count, since each
+            // offset takes at least one bit.
             for _ in 0..bits.ue()? {
                 bits.se()?;
             }
@@ -203,7 +195,7 @@ mod tests {
             (Some(1_438_352), Some(798_944))
         );
         let avc = avc(&codec);
-        assert_eq!((avc.nal_length_size, avc.in_band_parameters), (4, false));
+        assert_eq!(avc.nal_length_size, 4);
         assert_eq!((avc.sps.len(), avc.pps.len(), avc.sps_ext.len()), (1, 1, 0));
         assert_eq!(avc.pps[0], hex("68ef9cb22c"));
         assert_eq!(sequence(avc).size, Some((800, 640)));
@@ -213,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn in_band_parameters_two_byte_lengths_and_coded_colour_are_described() {
+    fn two_byte_lengths_and_coded_colour_are_described() {
         // High 4.0 1920x1080, cropped, with colour primaries, transfer and matrix 1 in its VUI.
         let avcc = boxed(
             b"avcC",
@@ -221,7 +213,6 @@ mod tests {
         );
         let codec = describe(&video_entry(b"avc3", 0, 0, &[avcc]), VIDE).unwrap();
         assert_eq!(codec.rfc6381, "avc3.64001f");
-        assert!(avc(&codec).in_band_parameters);
         assert_eq!(avc(&codec).nal_length_size, 2);
         let Media::Video(video) = codec.media else { panic!() };
         assert_eq!(video.colour, Some(Colour { primaries: 1, transfer: 1, matrix: 1 }));

@@ -38,7 +38,7 @@ impl Position {
 #[derive(Debug, Clone)]
 pub(super) struct Child {
     pub(super) kind: FourCc,
-    /// Payload without the header. A `uuid` box keeps its 16 bytes of extended type here.
+    /// Payload without the header. A `uuid` box keeps its 16 bytes of extended type in this field.
     pub(super) body: Bytes,
     /// Position of the box.
     pub(super) at: Position,
@@ -50,7 +50,7 @@ impl Child {
         BitReader::new(&self.body)
     }
 
-    /// Returns the version of a FullBox and a reader over the payload behind its flags.
+    /// Returns the version of a FullBox and a reader over the payload after its flags.
     pub(super) fn full_box(&self) -> Result<(u8, BitReader<'_>), Error> {
         let mut bits = self.bits();
         let version = bits.u8(8).ok_or(self.at.truncated())?;
@@ -93,6 +93,7 @@ impl Children {
     pub(super) fn first_or_in_wave(&self, kind: &[u8; 4]) -> Option<Child> {
         self.first(kind).or_else(|| self.first(b"wave")?.children(0).first(kind))
     }
+
     /// Returns the first box of the given type.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub struct Video {
     /// Coded width in pixels after cropping, from the sample entry; from the codec's configuration
     /// if the entry states 0.
     pub width: u16,
-    /// Coded height in pixels, from the same source.
+    /// Coded height in pixels after cropping, from the same source.
     pub height: u16,
     /// Pixel aspect ratio, horizontal to vertical, in lowest terms: from `pasp`, else from the
     /// codec's configuration, else (1, 1).
@@ -128,16 +128,13 @@ pub enum Config {
     Wvtt,
     /// TTML in XML (ISO/IEC 14496-30).
     Stpp,
-    /// A codec that no protocol here carries (PCM, ALAC, VVC, H.263, …).
+    /// A codec that no output protocol carries (PCM, ALAC, VVC, H.263, …).
     Other,
 }
 
 /// AVC decoder configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Avc {
-    /// True if parameter sets may also be in band (`avc3`); false if all are in the configuration
-    /// (`avc1`).
-    pub in_band_parameters: bool,
     /// Size in bytes of the length before each NAL unit: 1, 2 or 4.
     pub nal_length_size: u8,
     /// AVCProfileIndication, profile_compatibility, AVCLevelIndication.

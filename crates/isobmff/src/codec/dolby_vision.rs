@@ -43,8 +43,8 @@ impl DolbyVision {
     }
 
     /// Returns the `SUPPLEMENTAL-CODECS` of a base layer with coding name `base` and this transfer
-    /// characteristic, e.g. `dvh1.08.07/db4h`. `None` if no other decoder can show the base layer
-    /// as it is.
+    /// characteristic, e.g. `dvh1.08.07/db4h`. `None` if other decoders cannot show the base layer
+    /// correctly.
     pub(super) fn supplemental(self, base: FourCc, transfer: Option<u8>) -> Option<String> {
         let brand = match (self.compatibility, transfer) {
             // HDR10; BT.709; HLG signalled in an SEI message only; HLG.

@@ -13,7 +13,7 @@ pub(super) fn is_dts(format: FourCc) -> bool {
     matches!(&format.0, b"dtsc" | b"dtsh" | b"dtsl" | b"dtse" | b"dts-" | b"dts+" | b"dtsx" | b"dtsy")
 }
 
-/// Reads `ddts` or `udts`, whichever is there. The codec string is the coding name alone.
+/// Reads `udts` or, if there is none, `ddts`. The codec string is the coding name alone.
 pub(super) fn coding(format: FourCc, boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
     let name = format.to_string();
     if let Some(udts) = boxes.first(b"udts") {

@@ -57,8 +57,8 @@ fn skip_es_fields(bits: &mut BitReader<'_>) -> Option<()> {
     if has_clock_reference { bits.skip(16) } else { Some(()) }
 }
 
-/// Returns the next descriptor with this tag and skips others. A length beyond the end means to the
-/// end: some writers count the length bytes of inner descriptors wrongly.
+/// Returns the next descriptor with this tag and skips all others. A length beyond the end is cut
+/// to the end, since some writers count the length bytes of inner descriptors wrongly.
 fn descriptor<'a>(bits: &mut BitReader<'a>, tag: u8) -> Option<BitReader<'a>> {
     loop {
         let found = bits.u8(8)?;

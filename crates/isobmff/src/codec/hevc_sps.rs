@@ -108,9 +108,9 @@ fn skip_scaling_lists(bits: &mut BitReader<'_>) -> Option<()> {
     Some(())
 }
 
-/// Skips every st_ref_pic_set() (§7.3.7). A set may be coded as the difference from the one before
-/// it. It then has a flag for each picture of that set and for one more, and holds the pictures
-/// that are kept.
+/// Skips every st_ref_pic_set() (§7.3.7). A set may be coded as the difference from the previous
+/// set. It then has flags for each picture of that set and for one more, and consists of the
+/// pictures that these flags keep.
 fn skip_short_term_sets(bits: &mut BitReader<'_>) -> Option<()> {
     let sets = bits.ue()?;
     if sets > MAX_SHORT_TERM_SETS {

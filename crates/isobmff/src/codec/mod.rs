@@ -17,7 +17,6 @@ mod esds;
 mod flac;
 mod hevc;
 mod hevc_sps;
-mod mp3;
 mod opus;
 mod other;
 mod parameter_sets;

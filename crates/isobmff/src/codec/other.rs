@@ -1,4 +1,4 @@
-//! Coding names that exist but that no protocol here carries, described well enough for a report.
+//! Coding names that no output protocol carries, described well enough for a report.
 
 use super::audio_coding::AudioCoding;
 use super::children::{Child, Children};
@@ -43,7 +43,7 @@ pub(super) fn video_rfc6381(format: FourCc, boxes: &Children) -> String {
 }
 
 /// Returns e.g. `vvc1.1.L51`: profile, tier and level of `vvcC` (ISO/IEC 14496-15 §11.2.4.2, Annex
-/// E.6). The constraint and sub-profile elements are optional there and left out.
+/// E.6). The constraint and sub-profile elements are optional and left out.
 fn vvc_rfc6381(format: FourCc, vvcc: &Child) -> Option<String> {
     let (_, mut bits) = vvcc.full_box().ok()?;
     // Reserved, LengthSizeMinusOne.

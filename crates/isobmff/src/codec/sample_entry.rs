@@ -11,7 +11,7 @@ use bytes::Bytes;
 #[derive(Debug, Clone)]
 pub(super) struct EntryBody {
     pub(super) format: FourCc,
-    /// The bytes from the reserved ones before `data_reference_index` on.
+    /// The bytes after the header, starting with the reserved ones before `data_reference_index`.
     pub(super) body: Bytes,
     /// Position of `body`.
     pub(super) at: Position,

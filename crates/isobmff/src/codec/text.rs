@@ -6,8 +6,8 @@ use super::sample_entry::{ENTRY_FIELDS, EntryBody};
 use super::{colour, sinf};
 use crate::{Error, FourCc};
 
-/// Text and captions that no protocol here carries: 3GPP text, QuickTime text, simple text, CEA-608
-/// and 708, MPEG-4 subpictures.
+/// Text and captions that no output protocol carries: 3GPP text, QuickTime text, simple text,
+/// CEA-608 and 708, MPEG-4 subpictures.
 const OTHER: [&[u8; 4]; 8] = [b"tx3g", b"text", b"sbtt", b"stxt", b"c608", b"c708", b"mp4s", b"sstx"];
 
 /// Returns true if the entry is text, or was before encryption.
@@ -52,7 +52,7 @@ fn protection(entry: &EntryBody) -> Result<sinf::Protection, Error> {
 struct XmlSubtitle<'a> {
     namespaces: &'a [u8],
     schema_locations: &'a [u8],
-    /// Offset in the body where its boxes begin.
+    /// Offset of the first box in the body.
     end: usize,
 }
 

@@ -77,7 +77,7 @@ fn coding(
 ) -> Result<VideoCoding, Error> {
     let coding = match &format.0 {
         b"avc1" | b"avc2" | b"avc3" | b"avc4" | b"dva1" | b"dvav" => {
-            let avc = avc::configuration(&boxes.require(b"avcC")?, format)?;
+            let avc = avc::configuration(&boxes.require(b"avcC")?)?;
             let sequence = avc::sequence(&avc);
             VideoCoding::new(avc::rfc6381(format, &avc), Config::Avc(avc), sequence)
         }

@@ -1,5 +1,6 @@
 //! Media segments: `styp`, `moof` and the header of the `mdat`, as in a CMAF fragment (ISO/IEC
 //! 23000-19 §7.3.2.3): one track, one run, offsets from the `moof`, and the decode time.
+
 use crate::{
     Error, FourCc,
     boxes::{
@@ -29,8 +30,8 @@ pub struct FragmentSpec<'a> {
     pub samples: &'a [EmitSample],
 }
 
-/// Maximum number of samples in a fragment. With it every data offset fits its 31 bits, and no sum
-/// of sample sizes overflows 64 bits.
+/// Maximum number of samples in a fragment. With this limit, the size of a `moof` fits the 31 bits
+/// of a data offset, and no sum of sample sizes overflows 64 bits.
 pub const MAX_SAMPLES: usize = 1 << 24;
 
 /// The exact sizes of a fragment's pieces, in bytes.
@@ -56,8 +57,8 @@ impl FragmentSize {
     }
 }
 
-/// Returns the exact size of the bytes that [`fragment`] writes and of the media behind them. It
-/// does not depend on the decode time and the sequence number.
+/// Returns the exact size of the bytes that [`fragment`] writes and of the media after them. It
+/// depends neither on the decode time nor on the sequence number.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
@@ -75,9 +76,9 @@ fn size(spec: &FragmentSpec<'_>, time_box: TimeBox) -> Result<FragmentSize, Erro
 /// Appends `moof` and the header of the `mdat` to `out`. The caller appends the samples' bytes.
 ///
 /// Values that all samples share are written once in `tfhd`. If only the first sample has other
-/// flags, these are its first-sample-flags. All other values are written for each sample in `trun`;
-/// composition offsets are written if one of them is not 0. Of the defaults in `trex`, only the
-/// sample description index is used, and only if the spec has none.
+/// flags, they are written as first-sample-flags. All other values are written for each sample in
+/// `trun`; composition offsets are written if one of them is not 0. Of the defaults in `trex`, only
+/// the sample description index is used, and only if the spec has none.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
@@ -95,7 +96,7 @@ fn write(spec: &FragmentSpec<'_>, time_box: TimeBox, out: &mut Vec<u8>) -> Resul
 }
 
 /// Appends a fragment like [`fragment`], but for Smooth Streaming ([MS-SSTR] 2.2.4). It has no
-/// `tfdt`, which the standard added later. Behind the run it has a `uuid` box with the fragment's
+/// `tfdt`, which the standard added later. After the run it has a `uuid` box with the fragment's
 /// absolute time, which is [`FragmentSpec::decode_time`], and its `duration`, both in track ticks.
 ///
 /// # Errors
@@ -104,8 +105,7 @@ pub fn smooth_fragment(spec: &FragmentSpec<'_>, duration: u64, out: &mut Vec<u8>
     write(spec, TimeBox::Tfxd { duration }, out)
 }
 
-/// Returns the exact size of the bytes that [`smooth_fragment`] writes and of the media behind
-/// them.
+/// Returns the exact size of the bytes that [`smooth_fragment`] writes and of the media after them.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
@@ -113,8 +113,8 @@ pub fn smooth_fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Err
     size(spec, TimeBox::Tfxd { duration: 0 })
 }
 
-/// All properties that the size of a fragment depends on. With them the size is known without a
-/// look at each sample.
+/// All properties that the size of a fragment depends on. They give the size without a pass over
+/// the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FragmentShape {
     /// Number of samples.
@@ -125,9 +125,9 @@ pub struct FragmentShape {
     pub durations: bool,
     /// True if their sizes differ.
     pub sizes: bool,
-    /// True if the flags of the samples behind the first differ among themselves.
+    /// True if the flags of the samples after the first one differ among themselves.
     pub flags: bool,
-    /// True if the first sample has other flags than all samples behind it.
+    /// True if the flags of the first sample differ from those of all samples after it.
     pub first_flags: bool,
     /// True if a composition offset is not 0.
     pub composition_offsets: bool,
@@ -180,7 +180,7 @@ impl FragmentShape {
 enum TimeBox {
     /// `tfdt` before the run.
     Tfdt,
-    /// `tfxd` behind the run.
+    /// `tfxd` after the run.
     Tfxd { duration: u64 },
 }
 

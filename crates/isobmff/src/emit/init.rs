@@ -104,8 +104,8 @@ impl InitSegment {
 }
 
 /// Returns the brands of a CMAF header (ISO/IEC 23000-19 §7.2): `cmfc`, and `cmf2` if its stricter
-/// rules (§7.7.2) hold for any samples. They do not hold for video, which keeps the source's edit
-/// list here and writes composition offsets in whichever `trun` version they need.
+/// rules (§7.7.2) hold for any samples. They do not hold for video: its init segment keeps the
+/// source's edit list, and its composition offsets may need either `trun` version.
 pub fn cmaf_brands(handler: FourCc) -> FileType {
     let mut compatible = vec![FourCc(*b"iso6"), FourCc(*b"cmfc")];
     if handler != b"vide" {

@@ -188,7 +188,7 @@ fn families(codec: &Codec) -> &'static [&'static str] {
         Config::Av1 => &["av1"],
         Config::Vp9 => &["vp9"],
         Config::Aac(_) => &["aac"],
-        // Only the frames tell the layer.
+        // Only the frames state the layer.
         Config::Mp3 => &["mp3", "mp2"],
         Config::Ac3 => &["ac3"],
         Config::Eac3 => &["eac3"],
@@ -260,7 +260,7 @@ fn fields(codec: &Codec, stream: &Value) -> Vec<(&'static str, String, String)> 
         }
         Media::Text => {}
     }
-    // ffprobe leaves out an aspect ratio that is not stated, which counts as square here.
+    // ffprobe leaves out an aspect ratio that is not stated, which counts as square.
     fields.retain(|(field, ours, theirs)| {
         !(*field == "sample_aspect_ratio" && ours == "1:1" && theirs.is_empty())
     });

@@ -60,11 +60,11 @@ fn an_init_segment_reads_back_equal() {
         assert_eq!(brands.compatible.contains(&FourCc(*b"cmf2")), handler != b"vide");
 
         let movie = Movie::parse(moov, *offset).unwrap();
-        assert_eq!((movie.timescale, movie.duration), (scale(48_000), 77));
+        assert_eq!(movie.timescale, scale(48_000));
         assert_eq!(movie.fragments.as_deref(), Some(&[Trex::plain(2)][..]));
         let read = movie.tracks[0].as_ref().unwrap();
         assert_eq!((read.id, read.enabled, read.handler), (2, true, FourCc(*handler)));
-        assert_eq!((read.timescale, read.duration), (scale(48_000), 0));
+        assert_eq!(read.timescale, scale(48_000));
         assert_eq!((&read.language, read.display_size), (&written.language, written.display_size));
         assert_eq!(read.sample_entries, written.sample_entries);
         let starts: Vec<_> = read.edits.iter().map(|edit| edit.media_time).collect();

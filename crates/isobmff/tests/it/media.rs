@@ -124,7 +124,7 @@ fn same_track(name: &str, ours: &Track, theirs: &mp4_atom::Trak) {
     let stts = stbl.stts.entries.iter().map(|run| (run.sample_count, run.sample_delta));
     assert!(tables.stts.iter().map(|run| (run.count, run.delta)).eq(stts), "{name}: stts");
     assert_eq!(tables.ctts.is_some(), stbl.ctts.is_some(), "{name}");
-    // Values of version 0 are signed here, but not in mp4-atom.
+    // Values of version 0 are signed in this crate, but not in mp4-atom.
     let ctts = stbl.ctts.iter().flat_map(|ctts| &ctts.entries);
     let ctts = ctts.map(|run| (run.sample_count, run.sample_offset as i32));
     let runs = tables.ctts.iter().flat_map(CompositionOffsets::iter);

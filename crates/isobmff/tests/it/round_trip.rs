@@ -11,7 +11,6 @@ use latemux_isobmff::{
         ftyp::FileType,
         hdlr::Hdlr,
         mdhd::{Elng, Language, Mdhd},
-        mehd::Mehd,
         mfhd::Mfhd,
         minf::MediaHeader,
         mvhd::Mvhd,
@@ -57,7 +56,6 @@ fn fixed_boxes_read_back_equal() {
         let language = Language::new("nor").unwrap();
         reads_back(&Mvhd { timescale: scale(600), duration: large, next_track_id: 9 }, Mvhd::parse);
         reads_back(&Mdhd { timescale: scale(1), duration: large, language }, Mdhd::parse);
-        reads_back(&Mehd(large + 1), Mehd::parse);
         reads_back(&Tfdt(large), Tfdt::parse);
         let tkhd = Tkhd {
             id: 5,
@@ -128,12 +126,12 @@ fn a_sample_entry_is_adapted_to_its_new_file() {
 #[test]
 fn a_whole_movie_reads_back_equal() {
     let movie = Movie::parse(&progressive_moov(20), 0).unwrap();
-    assert_eq!((movie.timescale, movie.duration), (scale(1000), 0x1_0000_0001));
+    assert_eq!(movie.timescale, scale(1000));
     assert!(movie.fragments.is_none());
     let track = movie.tracks[0].as_ref().unwrap();
     assert_eq!((track.id, track.enabled, track.alternate_group), (1, true, -3));
     assert_eq!((track.handler, track.timescale), (FourCc(*b"vide"), scale(90_000)));
-    assert_eq!((track.duration, track.language.as_str()), (12_345, "pt-BR"));
+    assert_eq!(track.language.as_str(), "pt-BR");
     assert_eq!(track.display_size, (640 << 16, 360 << 16));
     assert_eq!(track.edits.iter().map(|edit| edit.media_time).collect::<Vec<_>>(), [None, Some(1024)]);
     assert_eq!(track.data_references, [DataReference::SelfContained]);

@@ -36,7 +36,7 @@ pub(crate) fn bytes_of(written: &dyn WriteBox) -> Bytes {
 pub(crate) fn payload(bytes: &Bytes) -> Cursor<'_> {
     let mut boxes = Cursor::new(bytes, 0).boxes();
     let first = boxes.next().unwrap().unwrap();
-    assert!(boxes.next().is_none(), "bytes behind the box");
+    assert!(boxes.next().is_none(), "bytes after the box");
     first.payload
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn media_folder() -> Option<PathBuf> {
     root.or_else(|| beside.into_iter().find(|path| path.is_dir()))
 }
 
-/// Returns all shared media files by name. If there are none, it prints so.
+/// Returns all shared media files by name. Prints a message if there are none.
 pub(crate) fn media() -> Vec<(String, Bytes)> {
     let mut files = Vec::new();
     for folder in media_folder().iter().flat_map(|root| fs::read_dir(root).unwrap()) {

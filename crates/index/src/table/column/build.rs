@@ -5,14 +5,6 @@ use crate::table::{
     rice::{BLOCK, BitWriter, BlockState},
 };
 
-impl FromIterator<u32> for Column {
-    fn from_iter<I: IntoIterator<Item = u32>>(values: I) -> Self {
-        let mut builder = ColumnBuilder::default();
-        values.into_iter().for_each(|value| builder.push(value));
-        builder.finish()
-    }
-}
-
 /// Builds a [`Column`] value by value, holding little more than the result.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnBuilder {

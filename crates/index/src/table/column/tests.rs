@@ -1,6 +1,14 @@
 use super::*;
 use proptest::prelude::*;
 
+impl FromIterator<u32> for Column {
+    fn from_iter<I: IntoIterator<Item = u32>>(values: I) -> Self {
+        let mut builder = ColumnBuilder::default();
+        values.into_iter().for_each(|value| builder.push(value));
+        builder.finish()
+    }
+}
+
 /// Values like those of real tables: noise, long runs, multiples, extremes.
 fn values() -> impl Strategy<Value = Vec<u32>> {
     let piece = prop_oneof![

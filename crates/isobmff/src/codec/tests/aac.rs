@@ -11,7 +11,7 @@ fn read_as(object_type: u8, asc: &[u8], stated_rate: u16) -> Result<Codec, Error
     esds.extend(hex("15 000000 00000000 00000000 05"));
     esds.push(u8::try_from(asc.len()).unwrap());
     esds.extend(asc);
-    // Each 0xff becomes a length of two bytes, the first of which says that another follows.
+    // Each 0xff becomes a length of two bytes, the first of which states that another follows.
     let esds: Vec<u8> = esds.iter().flat_map(|&b| if b == 0xff { vec![0x81, 0] } else { vec![b] }).collect();
     describe(&audio_entry(b"mp4a", 2, stated_rate, &[boxed(b"esds", &esds)]), FourCc(*b"soun"))
 }
@@ -57,23 +57,23 @@ fn low_complexity_configurations_are_read() {
 
 #[test]
 fn spectral_band_replication_is_found_in_every_signalling() {
-    // Hierarchical: type 5 first, the core's type behind the doubled rate.
+    // Hierarchical: type 5 first, then the doubled rate and the core's type.
     assert_eq!(
         read("00101 0110 0010 0011 00010 000"),
         ("mp4a.40.5".into(), 2, 48000, (2, 5, 24000, 2, false, 1024))
     );
     // The doubled rate is written out.
     assert_eq!(read("00101 0110 0010 1111 000000001011101110000000 00010 000").2, 48000);
-    // Backward compatible: the sync extension behind the core.
+    // Backward compatible: the sync extension follows the core.
     assert_eq!(
         read("00010 0111 0010 000 01010110111 00101 1 0100"),
         ("mp4a.40.5".into(), 2, 44100, (2, 5, 22050, 2, false, 1024))
     );
-    // The sync extension states that there is none.
+    // The sync extension states that there is no SBR.
     assert_eq!(read("00010 0100 0010 000 01010110111 00101 0").0, "mp4a.40.2");
     // A cut sync extension is ignored.
     assert_eq!(read("00010 0111 0010 000 01010110111 00101").0, "mp4a.40.2");
-    // Implicit: only the sample entry's rate shows it.
+    // Implicit: only the sample entry's rate shows SBR.
     let asc = packed("00010 0111 0010 000");
     assert_eq!(
         flat(&read_as(0x40, &asc, 44100).unwrap()),
@@ -104,7 +104,7 @@ fn program_config_element_counts_the_channels() {
     // The comment's byte is missing.
     let cut = read_as(0x40, &packed(&format!("{asc}{padding} 00000001")), 0);
     assert!(matches!(cut, Err(Error::Truncated { .. })));
-    // Backward compatible SBR behind it: the element ends on a byte boundary.
+    // Backward compatible SBR follows: the element ends on a byte boundary.
     assert_eq!(read(&format!("{whole} 01010110111 00101 1 0011")).0, "mp4a.40.5");
 }
 

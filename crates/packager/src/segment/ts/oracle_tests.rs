@@ -120,7 +120,6 @@ fn avc(file: &[u8]) -> Coding {
     let sps = sets(0x1F);
     let pps = sets(0xFF);
     let avc = Avc {
-        in_band_parameters: false,
         nal_length_size: 4,
         profile: [0; 3],
         sps: sps.into(),
