@@ -4,6 +4,7 @@ use crate::{
     Config,
     counters::Counters,
     disk::{Disk, DiskRange},
+    lock::lock,
     memory::{
         extents::Unit,
         fill::FetchCount,
@@ -17,7 +18,7 @@ use crate::{
 use bytes::Bytes;
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.
@@ -94,7 +95,7 @@ impl Store {
 
     /// Returns the number of units in memory, and their bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
-        let policy = self.policy();
+        let policy = lock(&self.policy);
         let units = to_u64(policy.len());
         (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
     }
@@ -113,7 +114,7 @@ impl Store {
         pending.finish(Ok(bytes.clone()));
         if fits && is_new {
             self.gauge.table_grew(UNIT);
-            self.policy().insert(kept);
+            lock(&self.policy).insert(kept);
         }
         unit
     }
@@ -131,7 +132,7 @@ impl Store {
         let budget = self.config.memory.saturating_sub(taken);
         while self.gauge.total() > budget {
             let kept = {
-                let mut policy = self.policy();
+                let mut policy = lock(&self.policy);
                 if policy.bytes().saturating_add(self.gauge.reserved()) <= budget / 2 {
                     return;
                 }
@@ -172,7 +173,7 @@ impl Store {
     }
 
     fn forget_kept(&self, gone: impl Fn(&KeptUnit) -> bool) {
-        let mut policy = self.policy();
+        let mut policy = lock(&self.policy);
         let before = policy.len();
         policy.retain(|kept| !gone(kept));
         self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
@@ -193,9 +194,5 @@ impl Store {
         if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
             disk.write(object, done.start, bytes, &Arc::downgrade(&done.unit));
         }
-    }
-
-    fn policy(&self) -> MutexGuard<'_, S3Fifo<KeptUnit>> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
