@@ -1,19 +1,15 @@
 //! Finished segments by digest, for deployments that prefer keeping a segment to making it again.
 
-use crate::{
-    lock::lock,
-    memory::{
-        gauge::to_u64,
-        s3fifo::{Evictable, HitCount, S3Fifo},
-    },
+use crate::counters::Counter;
+use crate::lock::lock;
+use crate::memory::{
+    gauge::to_u64,
+    s3fifo::{Evictable, HitCount, S3Fifo},
 };
 use bytes::Bytes;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex},
 };
 
 /// Largest piece that a segment is kept in, in bytes.
@@ -28,9 +24,9 @@ const PER_PIECE: u64 = 64;
 pub struct SegmentCache {
     state: Mutex<State>,
     budget: u64,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    evictions: AtomicU64,
+    hits: Counter,
+    misses: Counter,
+    evictions: Counter,
 }
 
 #[derive(Debug)]
@@ -144,9 +140,9 @@ impl SegmentCache {
         Self {
             state,
             budget,
-            hits: AtomicU64::default(),
-            misses: AtomicU64::default(),
-            evictions: AtomicU64::default(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            evictions: Counter::default(),
         }
     }
 
@@ -154,7 +150,7 @@ impl SegmentCache {
     pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
         let body = lock(&self.state).segments.get(&digest).cloned();
         let counter = if body.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Relaxed);
+        counter.add(1);
         body.map(|body| {
             body.hits.record();
             body.pieces.clone()
@@ -174,7 +170,7 @@ impl SegmentCache {
         state.collected += len;
         let gone = state.shrink(self.budget);
         drop(state);
-        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
+        self.evictions.add(to_u64(gone.len()));
         Some(Collecting { cache: self.clone(), digest, len, frames: Vec::new() })
     }
 
@@ -200,16 +196,16 @@ impl SegmentCache {
             self.budget.saturating_add(if state.collecting.contains(&digest) { to_u64(len) } else { 0 });
         let gone = state.shrink(budget);
         drop(state);
-        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
+        self.evictions.add(to_u64(gone.len()));
     }
 
     /// Returns what the cache did and holds.
     pub fn figures(&self) -> SegmentFigures {
         let state = lock(&self.state);
         SegmentFigures {
-            hits: self.hits.load(Relaxed),
-            misses: self.misses.load(Relaxed),
-            evictions: self.evictions.load(Relaxed),
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            evictions: self.evictions.get(),
             bytes: state.policy.bytes().saturating_add(state.collected),
             segments: to_u64(state.segments.len()),
         }

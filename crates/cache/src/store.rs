@@ -3,7 +3,7 @@
 use crate::{
     Config,
     counters::Counters,
-    disk::{Disk, DiskRange},
+    disk::Disk,
     lock::lock,
     memory::{
         extents::Unit,
@@ -16,10 +16,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 /// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.
 const UNIT: u64 = 512;
@@ -177,22 +174,5 @@ impl Store {
         let before = policy.len();
         policy.retain(|kept| !gone(kept));
         self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
-    }
-
-    /// Returns the bytes of a disk range if that is exactly `range` and the disk still has it.
-    pub(crate) async fn read_from_disk(
-        &self,
-        object: &Arc<Object>,
-        disk_range: &DiskRange,
-        range: &Range<u64>,
-    ) -> Option<Bytes> {
-        let disk = self.disk.as_ref().filter(|_| disk_range.range == *range)?;
-        disk.read(object, disk_range).await
-    }
-
-    pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: CompleteUnit) {
-        if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
-            disk.write(object, done.start, bytes, &Arc::downgrade(&done.unit));
-        }
     }
 }

@@ -1,10 +1,8 @@
 //! Table of the units on disk and their locations.
 
 use super::record::RecordEntry;
-use crate::{
-    lock::lock,
-    memory::gauge::{Gauge, to_u64},
-};
+use crate::lock::lock;
+use crate::memory::gauge::{Gauge, to_u64};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,

@@ -11,6 +11,7 @@ mod tests;
 
 use crate::{
     DiskConfig,
+    counters::Counter,
     disk::{
         device::{OpenError, hold},
         health::Health,
@@ -79,11 +80,11 @@ struct Shared {
     table: Mutex<Table>,
     /// Weight of the values waiting to be written.
     queued: AtomicU64,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    evictions: AtomicU64,
-    dropped: AtomicU64,
-    discarded: AtomicU64,
+    hits: Counter,
+    misses: Counter,
+    evictions: Counter,
+    dropped: Counter,
+    discarded: Counter,
     reader: DiskReader,
     writing: Health,
 }
@@ -113,11 +114,11 @@ impl Records {
             config,
             table: Mutex::default(),
             queued: AtomicU64::new(0),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            evictions: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            discarded: AtomicU64::new(0),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            evictions: Counter::default(),
+            dropped: Counter::default(),
+            discarded: Counter::default(),
         });
         let (jobs, queue) = mpsc::channel();
         let (done, recovered) = watch::channel(false);
@@ -133,7 +134,7 @@ impl Records {
     pub async fn get(&self, name: &[u8]) -> Option<Bytes> {
         let found = self.find(name).await;
         let count = if found.is_some() { &self.0.shared.hits } else { &self.0.shared.misses };
-        count.fetch_add(1, Relaxed);
+        count.add(1);
         found
     }
 
@@ -164,7 +165,7 @@ impl Records {
         let job = Job::Write { name, weight, make: Box::new(make) };
         if full || shared.writing.is_resting() || self.0.jobs.send(job).is_err() {
             shared.queued.fetch_sub(weight, Relaxed);
-            shared.dropped.fetch_add(1, Relaxed);
+            shared.dropped.add(1);
         }
     }
 
@@ -179,7 +180,7 @@ impl Records {
     }
 
     fn discard_id(&self, id: u128) {
-        self.0.shared.discarded.fetch_add(1, Relaxed);
+        self.0.shared.discarded.add(1);
         self.remove(id);
     }
 
@@ -205,11 +206,11 @@ impl Records {
         RecordFigures {
             bytes,
             values,
-            hits: shared.hits.load(Relaxed),
-            misses: shared.misses.load(Relaxed),
-            evictions: shared.evictions.load(Relaxed),
-            dropped: shared.dropped.load(Relaxed),
-            discarded: shared.discarded.load(Relaxed),
+            hits: shared.hits.get(),
+            misses: shared.misses.get(),
+            evictions: shared.evictions.get(),
+            dropped: shared.dropped.get(),
+            discarded: shared.discarded.get(),
         }
     }
 
@@ -281,7 +282,7 @@ impl Shared {
     }
 
     fn write(&self, name: &[u8], make: Make) {
-        let dropped = || _ = self.dropped.fetch_add(1, Relaxed);
+        let dropped = || self.dropped.add(1);
         if self.writing.is_resting() {
             return dropped();
         }
@@ -338,7 +339,7 @@ impl Shared {
                 table.remove(id);
                 id
             };
-            self.evictions.fetch_add(1, Relaxed);
+            self.evictions.add(1);
             self.unlink(&self.path(id, SUFFIX));
         }
     }

@@ -214,7 +214,7 @@ impl TrackNumbers {
                 }
             }
         }
-        if !picks.names_tracks() {
+        if tracks.is_empty() {
             let kinds = [TrackKind::Video, TrackKind::Audio];
             tracks.extend(kinds.into_iter().filter_map(|kind| first(file, kind, 0)));
         }

@@ -27,7 +27,7 @@ pub(super) const MAX_AUDIO: u64 = 65_000;
 const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
 
 /// One PES packet, or one packet that holds only a PCR.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PesUnit {
     pub(super) first: u32,
     /// Number of samples; 0 for a packet that holds only a PCR.
@@ -46,14 +46,11 @@ pub(super) struct PesUnit {
 }
 
 impl PesUnit {
-    /// Returns the bytes that the first packet should hold: the header, with room for its stuffing.
-    fn header_room(&self) -> u64 {
-        (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64
-    }
-
     /// Returns the number of additional packets that the unit could be spread over.
     fn spare(&self) -> u64 {
-        self.payload.saturating_sub(self.header_room()).saturating_sub(self.packets - 1)
+        // The first packet should hold the header, with room for its stuffing.
+        let header_room = (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64;
+        self.payload.saturating_sub(header_room).saturating_sub(self.packets - 1)
     }
 }
 
@@ -186,18 +183,7 @@ impl<I: Iterator<Item = Sample>> Iterator for PesUnits<'_, I> {
             let send_time = self.fill.0;
             self.fill.0 = send_time.saturating_add(PCR_INTERVAL);
             self.fills_left -= 1;
-            let first = self.index;
-            let unit = PesUnit {
-                first,
-                count: 0,
-                send_time,
-                pts: 0,
-                dts: None,
-                sync: false,
-                payload: 0,
-                packets: 1,
-            };
-            return Some(unit);
+            return Some(PesUnit { first: self.index, send_time, packets: 1, ..PesUnit::default() });
         }
         let first = loop {
             let sample = self.take()?;

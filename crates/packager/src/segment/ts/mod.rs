@@ -222,9 +222,7 @@ fn source_parts(tracks: &[OwnedTrack], due: &[ScheduledUnit]) -> Vec<Part> {
     let mut parts = Vec::new();
     for due in due {
         let object = tracks.get(due.track).map_or(0, |track| track.object);
-        for sample in unit_samples(tracks, due) {
-            Part::push_sample(&mut parts, object, sample);
-        }
+        Part::push_samples(&mut parts, object, unit_samples(tracks, due));
     }
     parts
 }
