@@ -31,7 +31,6 @@ mod config;
 mod counters;
 mod disk;
 mod fetch;
-mod lock;
 mod memory;
 mod range_cache;
 pub mod records;

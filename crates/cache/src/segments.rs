@@ -1,15 +1,17 @@
 //! Finished segments by digest, for deployments that prefer keeping a segment to making it again.
 
-use crate::counters::Counter;
-use crate::lock::lock;
 use crate::memory::{
     gauge::to_u64,
+    lock::lock,
     s3fifo::{Evictable, HitCount, S3Fifo},
 };
 use bytes::Bytes;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// Largest piece that a segment is kept in, in bytes.
@@ -24,9 +26,9 @@ const PER_PIECE: u64 = 64;
 pub struct SegmentCache {
     state: Mutex<State>,
     budget: u64,
-    hits: Counter,
-    misses: Counter,
-    evictions: Counter,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -118,7 +120,7 @@ impl Evictable for Arc<CachedSegment> {
 pub struct SegmentFigures {
     /// Lookups that found a segment.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no segment.
     pub misses: u64,
     /// Segments evicted.
     pub evictions: u64,
@@ -140,9 +142,9 @@ impl SegmentCache {
         Self {
             state,
             budget,
-            hits: Counter::default(),
-            misses: Counter::default(),
-            evictions: Counter::default(),
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+            evictions: AtomicU64::default(),
         }
     }
 
@@ -150,7 +152,7 @@ impl SegmentCache {
     pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
         let body = lock(&self.state).segments.get(&digest).cloned();
         let counter = if body.is_some() { &self.hits } else { &self.misses };
-        counter.add(1);
+        counter.fetch_add(1, Relaxed);
         body.map(|body| {
             body.hits.record();
             body.pieces.clone()
@@ -170,7 +172,7 @@ impl SegmentCache {
         state.collected += len;
         let gone = state.shrink(self.budget);
         drop(state);
-        self.evictions.add(to_u64(gone.len()));
+        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
         Some(Collecting { cache: self.clone(), digest, len, frames: Vec::new() })
     }
 
@@ -196,16 +198,16 @@ impl SegmentCache {
             self.budget.saturating_add(if state.collecting.contains(&digest) { to_u64(len) } else { 0 });
         let gone = state.shrink(budget);
         drop(state);
-        self.evictions.add(to_u64(gone.len()));
+        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
     }
 
     /// Returns what the cache did and holds.
     pub fn figures(&self) -> SegmentFigures {
         let state = lock(&self.state);
         SegmentFigures {
-            hits: self.hits.get(),
-            misses: self.misses.get(),
-            evictions: self.evictions.get(),
+            hits: self.hits.load(Relaxed),
+            misses: self.misses.load(Relaxed),
+            evictions: self.evictions.load(Relaxed),
             bytes: state.policy.bytes().saturating_add(state.collected),
             segments: to_u64(state.segments.len()),
         }

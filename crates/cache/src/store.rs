@@ -4,11 +4,11 @@ use crate::{
     Config,
     counters::Counters,
     disk::Disk,
-    lock::lock,
     memory::{
         extents::Unit,
         fill::FetchCount,
         gauge::{Gauge, Reserved, to_u64},
+        lock::lock,
         object::{Object, Table},
         pending::PendingUnit,
         room::FillRoom,

@@ -1,10 +1,10 @@
 //! Units that found no room in the queue to the disk. Those that are still in memory are written
 //! when the disk is idle, or when the cache closes.
 
-use crate::lock::lock;
 use crate::memory::{
     extents::Unit,
     gauge::{Gauge, to_u64},
+    lock::lock,
     object::Object,
 };
 use bytes::Bytes;

@@ -1,7 +1,7 @@
-//! A disk that fails as a test tells it to: a folder with faults before each call.
+//! A disk whose failures a test controls: a folder with faults before each call.
 
 use super::device::{Device, Folder, Log};
-use crate::lock::lock;
+use crate::memory::lock::lock;
 use std::{
     io,
     sync::{Arc, Condvar, Mutex, PoisonError},

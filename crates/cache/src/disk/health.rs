@@ -1,6 +1,6 @@
 //! Health of a disk: after failures it is left alone for a while, which is logged once.
 
-use crate::lock::lock;
+use crate::memory::lock::lock;
 use std::{
     io,
     sync::Mutex,

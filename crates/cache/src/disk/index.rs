@@ -1,8 +1,10 @@
 //! Table of the units on disk and their locations.
 
 use super::record::RecordEntry;
-use crate::lock::lock;
-use crate::memory::gauge::{Gauge, to_u64};
+use crate::memory::{
+    gauge::{Gauge, to_u64},
+    lock::lock,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,

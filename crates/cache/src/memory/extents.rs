@@ -54,7 +54,7 @@ impl Extents {
         })
     }
 
-    /// Adds a unit in flight, where nothing is known yet.
+    /// Adds a unit in flight. Its range must be a gap.
     pub(crate) fn expect(&mut self, pending: Arc<PendingUnit>) {
         debug_assert!(
             self.parts(pending.range.clone()).all(|(_, _, state)| state.is_none()),

@@ -1,6 +1,6 @@
 //! Counts the bytes of memory that the cache holds, where they are allocated and freed.
 
-use crate::lock::lock;
+use crate::memory::lock::lock;
 use bytes::Bytes;
 use std::sync::{
     Arc, Mutex,

@@ -1,9 +1,9 @@
 //! Objects with cached or requested bytes, found by the hash of their names.
 
-use crate::lock::lock;
 use crate::memory::{
     extents::Extents,
     gauge::{Gauge, to_u64},
+    lock::lock,
 };
 use latemux_storage::{Key, Version};
 use std::{

@@ -1,9 +1,9 @@
 //! Units in flight: the bytes that have arrived so far, for all readers that wait.
 
-use crate::lock::lock;
 use crate::memory::{
     fill::Fill,
     gauge::{Buffer, to_u64, to_usize},
+    lock::lock,
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;

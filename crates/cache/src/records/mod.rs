@@ -11,14 +11,12 @@ mod tests;
 
 use crate::{
     DiskConfig,
-    counters::Counter,
     disk::{
         device::{OpenError, hold},
         health::Health,
         reader::DiskReader,
     },
-    lock::lock,
-    memory::gauge::to_u64,
+    memory::{gauge::to_u64, lock::lock},
 };
 use bytes::Bytes;
 use file::Damaged;
@@ -52,7 +50,7 @@ pub struct RecordFigures {
     pub values: u64,
     /// Lookups that found a value.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no value.
     pub misses: u64,
     /// Values evicted to make room.
     pub evictions: u64,
@@ -80,11 +78,11 @@ struct Shared {
     table: Mutex<Table>,
     /// Weight of the values waiting to be written.
     queued: AtomicU64,
-    hits: Counter,
-    misses: Counter,
-    evictions: Counter,
-    dropped: Counter,
-    discarded: Counter,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
+    dropped: AtomicU64,
+    discarded: AtomicU64,
     reader: DiskReader,
     writing: Health,
 }
@@ -114,11 +112,11 @@ impl Records {
             config,
             table: Mutex::default(),
             queued: AtomicU64::new(0),
-            hits: Counter::default(),
-            misses: Counter::default(),
-            evictions: Counter::default(),
-            dropped: Counter::default(),
-            discarded: Counter::default(),
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+            evictions: AtomicU64::default(),
+            dropped: AtomicU64::default(),
+            discarded: AtomicU64::default(),
         });
         let (jobs, queue) = mpsc::channel();
         let (done, recovered) = watch::channel(false);
@@ -134,7 +132,7 @@ impl Records {
     pub async fn get(&self, name: &[u8]) -> Option<Bytes> {
         let found = self.find(name).await;
         let count = if found.is_some() { &self.0.shared.hits } else { &self.0.shared.misses };
-        count.add(1);
+        count.fetch_add(1, Relaxed);
         found
     }
 
@@ -165,7 +163,7 @@ impl Records {
         let job = Job::Write { name, weight, make: Box::new(make) };
         if full || shared.writing.is_resting() || self.0.jobs.send(job).is_err() {
             shared.queued.fetch_sub(weight, Relaxed);
-            shared.dropped.add(1);
+            shared.dropped.fetch_add(1, Relaxed);
         }
     }
 
@@ -174,13 +172,13 @@ impl Records {
         self.remove(file::id(name))
     }
 
-    /// Removes a value that is of no use because its version is not read here.
+    /// Removes a value whose version this program cannot read, and counts it as discarded.
     pub fn discard(&self, name: &[u8]) {
         self.discard_id(file::id(name));
     }
 
     fn discard_id(&self, id: u128) {
-        self.0.shared.discarded.add(1);
+        self.0.shared.discarded.fetch_add(1, Relaxed);
         self.remove(id);
     }
 
@@ -206,11 +204,11 @@ impl Records {
         RecordFigures {
             bytes,
             values,
-            hits: shared.hits.get(),
-            misses: shared.misses.get(),
-            evictions: shared.evictions.get(),
-            dropped: shared.dropped.get(),
-            discarded: shared.discarded.get(),
+            hits: shared.hits.load(Relaxed),
+            misses: shared.misses.load(Relaxed),
+            evictions: shared.evictions.load(Relaxed),
+            dropped: shared.dropped.load(Relaxed),
+            discarded: shared.discarded.load(Relaxed),
         }
     }
 
@@ -282,7 +280,7 @@ impl Shared {
     }
 
     fn write(&self, name: &[u8], make: Make) {
-        let dropped = || self.dropped.add(1);
+        let dropped = || _ = self.dropped.fetch_add(1, Relaxed);
         if self.writing.is_resting() {
             return dropped();
         }
@@ -339,7 +337,7 @@ impl Shared {
                 table.remove(id);
                 id
             };
-            self.evictions.add(1);
+            self.evictions.fetch_add(1, Relaxed);
             self.unlink(&self.path(id, SUFFIX));
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn mpd(
     Ok(xml.finish())
 }
 
-/// Writes adaptation sets, with what each must know of the others.
+/// Writes adaptation sets. Holds the properties that depend on all sets.
 struct MpdWriter<'a> {
     links: &'a Links<'a>,
     template: DashTemplate,

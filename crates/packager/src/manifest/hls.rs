@@ -1,4 +1,4 @@
-//! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis where it says more).
+//! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis for later additions).
 //!
 //! In TS, video is muxed with the audio that plays by default, and other audio has playlists of its
 //! own. In CMAF every track has its own playlist. A title is sent in TS if TS carries all of its

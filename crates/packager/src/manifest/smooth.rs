@@ -51,7 +51,7 @@ struct Stream<'a> {
     /// Start of each fragment, and the end of the last one.
     times: Vec<i64>,
     levels: Vec<Level<'a>>,
-    /// States if its fragments are those of the whole title.
+    /// `Whole` if its fragments are those of the whole title.
     extent: Extent,
 }
 

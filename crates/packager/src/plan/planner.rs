@@ -71,7 +71,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
-    /// from that of the whole title. Empty without a difference: then the ETag is the same.
+    /// from that of the whole title. Returns empty text if there is no difference, so that both
+    /// have one ETag.
     fn cut_of(
         &self,
         tracks: &[usize],

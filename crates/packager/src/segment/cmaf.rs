@@ -2,9 +2,9 @@
 //! source.
 //!
 //! A segment is one fragment: `styp`, `moof`, `mdat`. Decode times are those of the output timeline
-//! ([`latemux_index::table::presentation`]). The offset edit list in the init segment turns them into the
-//! presentation times of the source with its edits applied. A segment does not depend on those
-//! before it.
+//! ([`latemux_index::table::presentation`]). The offset edit list in the init segment turns them
+//! into the presentation times of the source with its edits applied. A segment does not depend on
+//! the segments before it.
 
 use super::{MAX_SAMPLES, TrackShare};
 use crate::{PackError, part::Part};

@@ -79,7 +79,7 @@ const TEXTS: [(TextVariable, &str); 4] = [
     (TextVariable::Name, "trackName"),
     (TextVariable::FourCc, "FourCC"),
 ];
-/// The symbols of operators, each before any that is a prefix of it.
+/// The symbols of operators. Each symbol comes before its prefixes: `<=` before `<`.
 const OPERATORS: [(Operator, &str); 6] = [
     (Operator::Equal, "=="),
     (Operator::NotEqual, "!="),

@@ -88,7 +88,8 @@ impl VodResource {
         container: HlsContainer,
     ) -> Result<Self, AddressError> {
         let parsed = [
-            // With one prefix for both, init segments are DASH's: it carries all that HLS does.
+            // If HLS and DASH share a prefix, init segments belong to DASH, which carries every
+            // codec that HLS carries.
             protocols.dash.then(|| Self::dash(&settings.names, name)),
             protocols.hls.then(|| Self::hls(&settings.names, name, container)),
             protocols.mss.then(|| Self::mss(&settings.names, name)),

@@ -145,7 +145,8 @@ impl TrackNumbers {
             VodResource::HlsInit(picks) => Resource::HlsInit(together(picks)?),
             VodResource::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
             VodResource::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
-            // With one prefix for both, this may be HLS's. In DASH every track has its own.
+            // If HLS and DASH share a prefix, this may be an init segment of HLS. In DASH, every
+            // track has its own init segment.
             VodResource::DashInit(picks) => match one(picks) {
                 Err(PackError::SeveralTracks(_)) => Resource::HlsInit(together(picks)?),
                 track => Resource::DashInit(track?),

@@ -35,7 +35,7 @@ pub(super) struct Representation<'a> {
     times: &'a [i64],
     /// Number of its first segment, 0-based.
     pub(super) first: u32,
-    /// States if its segments are those of the whole title.
+    /// `Whole` if its segments are those of the whole title.
     pub(super) extent: Extent,
 }
 

@@ -59,8 +59,9 @@ pub(super) fn packets_for(payload: u64) -> u64 {
 }
 
 /// Returns the number of additional packets that make `packets` a multiple of 16. The continuity
-/// counter of every segment then runs from 0 to 15, so the next segment continues it unknowingly.
-/// If the samples have too few bytes to be spread so far (`spare`), the counter jumps.
+/// counter of every segment then runs from 0 to 15, so the next segment continues it without
+/// knowing this one. If the samples have too few bytes to be spread so far (`spare`), the counter
+/// jumps.
 fn padding(packets: u64, spare: u64) -> u64 {
     let missing = packets.wrapping_neg() % 16;
     if missing <= spare { missing } else { 0 }
@@ -210,7 +211,7 @@ pub(super) fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
     u64::from(sample.size) + header as u64
 }
 
-/// True for frames that the framing cannot state. No valid audio stream has any.
+/// Returns true for frames whose length the framing cannot state. No valid stream has such frames.
 pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     match &stream.coding {
         Coding::Avc { .. } => false,

@@ -24,8 +24,8 @@
 //!
 //! # Unknown sizes
 //! Start codes replace four-byte NAL lengths. An access unit delimiter is added if the sample has
-//! none, else stuffing in the PES header takes its place. With NAL lengths of one or two bytes,
-//! only the media determines the size: [`TsPlan::NeedsMedia`].
+//! none. Otherwise, stuffing of the same length in the PES header takes its place. With NAL lengths
+//! of one or two bytes, only the media determines the size: [`TsPlan::NeedsMedia`].
 
 mod adts;
 mod annexb;

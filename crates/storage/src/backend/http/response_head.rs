@@ -1,4 +1,4 @@
-//! Checks the head of a response: whether it is valid and fits the request. RFC 9110.
+//! Checks that the head of a response is valid and fits the request (RFC 9110).
 
 use super::client::Failure;
 use crate::{ObjectMeta, StorageError, Version, Want};
