@@ -31,7 +31,7 @@ impl Cache {
         Self::open_with(config, Disk::open)
     }
 
-    /// Opens a cache whose disk fails as a test tells it to.
+    /// Opens a cache whose disk has the faults that a test sets.
     ///
     /// # Errors
     /// [`OpenError`] for the same causes as [`Self::open`].

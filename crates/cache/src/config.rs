@@ -20,7 +20,7 @@ pub struct Config {
     /// Most bytes of units in that folder.
     #[serde(with = "ByteSize")]
     pub disk: u64,
-    /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps none there.
+    /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps no indexes on disk.
     #[serde(with = "ByteSize")]
     pub index_disk: u64,
     /// Largest unit. A range requested in one piece is split into equal parts no larger than this.
@@ -119,7 +119,7 @@ impl Config {
         Some(DiskConfig { readers: 8, ..DiskConfig::new(dir.join("indexes"), self.index_disk) })
     }
 
-    /// Returns the same limits, lowered where they do not fit together.
+    /// Returns the limits, adjusted to each other.
     pub(crate) fn fitted(mut self) -> Self {
         if self.memory > 0 {
             self.unit = self.unit.min(self.memory / 16);

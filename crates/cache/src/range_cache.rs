@@ -11,10 +11,11 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Want};
 use std::{ops::Range, sync::Arc};
 
-/// A storage that keeps the bytes another one sends. It keeps only reads of a range of a pinned
+/// A storage that keeps the bytes of another storage. It serves only reads of a range of a pinned
 /// version; all other requests pass through.
 ///
-/// A hit does not check that the object still exists; a read without a version does.
+/// A hit does not check that the object still exists. A read without a version does check, because
+/// it reaches storage.
 ///
 /// If any byte of a range has to be fetched, the cache fetches all of the request's reach that it
 /// does not hold, in as few requests as possible, and completes that fetch even if the reader

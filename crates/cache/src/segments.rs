@@ -2,13 +2,14 @@
 
 use crate::memory::{
     gauge::to_u64,
+    lock::lock,
     s3fifo::{Evictable, HitCount, S3Fifo},
 };
 use bytes::Bytes;
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -79,7 +80,7 @@ impl Collecting {
 
 impl Drop for Collecting {
     fn drop(&mut self) {
-        let mut state = self.cache.state();
+        let mut state = lock(&self.cache.state);
         state.collecting.remove(&self.digest);
         state.collected = state.collected.saturating_sub(self.len);
     }
@@ -119,7 +120,7 @@ impl Evictable for Arc<CachedSegment> {
 pub struct SegmentFigures {
     /// Lookups that found a segment.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no segment.
     pub misses: u64,
     /// Segments evicted.
     pub evictions: u64,
@@ -149,7 +150,7 @@ impl SegmentCache {
 
     /// Returns the segment with this digest, in pieces.
     pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
-        let body = self.state().segments.get(&digest).cloned();
+        let body = lock(&self.state).segments.get(&digest).cloned();
         let counter = if body.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Relaxed);
         body.map(|body| {
@@ -161,7 +162,7 @@ impl SegmentCache {
     /// Starts to collect a segment of `len` bytes. Returns `None` if the segment is cached or being
     /// collected already, or if there is no room.
     pub fn collect(self: &Arc<Self>, digest: u128, len: u64) -> Option<Collecting> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let room = state.collected == 0 || state.collected.saturating_add(len) <= self.budget / 4;
         let known = state.segments.contains_key(&digest) || state.collecting.contains(&digest);
         if known || !room || len > self.budget {
@@ -180,12 +181,12 @@ impl SegmentCache {
     pub fn insert(&self, digest: u128, body: &[Bytes]) {
         let len = body.iter().map(Bytes::len).sum::<usize>();
         let weight = to_u64(len) + to_u64(len.div_ceil(PIECE)) * PER_PIECE + OVERHEAD;
-        if weight > self.budget || self.state().segments.contains_key(&digest) {
+        if weight > self.budget || lock(&self.state).segments.contains_key(&digest) {
             return;
         }
         let body =
             Arc::new(CachedSegment { digest, pieces: compact(body, len), weight, hits: HitCount::default() });
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         // Another thread may have inserted it meanwhile.
         if state.segments.contains_key(&digest) {
             return;
@@ -202,7 +203,7 @@ impl SegmentCache {
 
     /// Returns what the cache did and holds.
     pub fn figures(&self) -> SegmentFigures {
-        let state = self.state();
+        let state = lock(&self.state);
         SegmentFigures {
             hits: self.hits.load(Relaxed),
             misses: self.misses.load(Relaxed),
@@ -210,10 +211,6 @@ impl SegmentCache {
             bytes: state.policy.bytes().saturating_add(state.collected),
             segments: to_u64(state.segments.len()),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::{
     Config,
     counters::Counters,
-    disk::{Disk, DiskRange},
+    disk::Disk,
     memory::{
         extents::Unit,
         fill::FetchCount,
         gauge::{Gauge, Reserved, to_u64},
+        lock::lock,
         object::{Object, Table},
         pending::PendingUnit,
         room::FillRoom,
@@ -15,10 +16,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex};
 
 /// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.
 const UNIT: u64 = 512;
@@ -94,7 +92,7 @@ impl Store {
 
     /// Returns the number of units in memory, and their bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
-        let policy = self.policy();
+        let policy = lock(&self.policy);
         let units = to_u64(policy.len());
         (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
     }
@@ -113,7 +111,7 @@ impl Store {
         pending.finish(Ok(bytes.clone()));
         if fits && is_new {
             self.gauge.table_grew(UNIT);
-            self.policy().insert(kept);
+            lock(&self.policy).insert(kept);
         }
         unit
     }
@@ -131,7 +129,7 @@ impl Store {
         let budget = self.config.memory.saturating_sub(taken);
         while self.gauge.total() > budget {
             let kept = {
-                let mut policy = self.policy();
+                let mut policy = lock(&self.policy);
                 if policy.bytes().saturating_add(self.gauge.reserved()) <= budget / 2 {
                     return;
                 }
@@ -172,30 +170,9 @@ impl Store {
     }
 
     fn forget_kept(&self, gone: impl Fn(&KeptUnit) -> bool) {
-        let mut policy = self.policy();
+        let mut policy = lock(&self.policy);
         let before = policy.len();
         policy.retain(|kept| !gone(kept));
         self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
-    }
-
-    /// Returns the bytes of a disk range if that is exactly `range` and the disk still has it.
-    pub(crate) async fn read_from_disk(
-        &self,
-        object: &Arc<Object>,
-        disk_range: &DiskRange,
-        range: &Range<u64>,
-    ) -> Option<Bytes> {
-        let disk = self.disk.as_ref().filter(|_| disk_range.range == *range)?;
-        disk.read(object, disk_range).await
-    }
-
-    pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: CompleteUnit) {
-        if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
-            disk.write(object, done.start, bytes, &Arc::downgrade(&done.unit));
-        }
-    }
-
-    fn policy(&self) -> MutexGuard<'_, S3Fifo<KeptUnit>> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@
 //! | `wvtt` | ✓ | ✓ | – | – | – | |
 
 use crate::PackError;
-use latemux_index::Track;
+use latemux_index::{Title, Track, title::TrackName};
 use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
 
 /// A protocol with its container.
@@ -87,6 +87,19 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
 pub(crate) fn must_carry(protocol: Protocol, track: &Track) -> Result<(), PackError> {
     let format = track.codec.format;
     carries(protocol, track).map_err(|_| PackError::CannotCarry { protocol: protocol.name(), format })
+}
+
+/// Finds a track by name, and its index. Fails with [`PackError::NoSuchTrack`] if the title has no
+/// such track, with [`PackError::CannotCarry`] if the protocol does not carry it.
+pub(crate) fn find_carried<'a>(
+    title: &'a Title,
+    protocol: Protocol,
+    name: &TrackName,
+) -> Result<(usize, &'a Track), PackError> {
+    let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
+    let track = title.track(&title.tracks()[index]);
+    must_carry(protocol, track)?;
+    Ok((index, track))
 }
 
 fn no_mapping(protocol: Protocol, codec: &Codec) -> String {

@@ -9,7 +9,7 @@ pub enum PackError {
     /// The title has no track of that name.
     #[error("no track '{0}'")]
     NoSuchTrack(String),
-    /// Several tracks are named where each has a file of its own.
+    /// The URL names several tracks, but each track has a resource of its own.
     #[error("'{0}' is more than one track: in CMAF each has its own segments")]
     SeveralTracks(String),
     /// The track has no segment of that number or time.

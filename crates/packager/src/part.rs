@@ -63,10 +63,12 @@ impl Part {
         }
     }
 
-    /// Appends the bytes of a sample of an object.
-    pub(crate) fn push_sample(parts: &mut Vec<Self>, object: usize, sample: &Sample) {
-        let end = sample.offset.saturating_add(u64::from(sample.size));
-        Self::push_source(parts, object, sample.offset..end);
+    /// Appends the bytes of samples of an object.
+    pub(crate) fn push_samples(parts: &mut Vec<Self>, object: usize, samples: &[Sample]) {
+        for sample in samples {
+            let end = sample.offset.saturating_add(u64::from(sample.size));
+            Self::push_source(parts, object, sample.offset..end);
+        }
     }
 
     /// Appends a slice of an object. If it continues the last part, that part is extended.

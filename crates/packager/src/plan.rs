@@ -1,9 +1,9 @@
 //! The plan of a response: everything about it that is known before any media byte is read.
 //!
-//! [`plan`] takes a title and an [`Address`] and returns a [`Plan`]: the exact length of the body, the
-//! digest behind the ETag, and the [`Part`]s of the body in order. A part is either inline bytes, made
-//! from the index, or a source range, sent as it is stored. If the body is TS, a [`Transform`] turns
-//! the source ranges into the body, and its length is known all the same.
+//! [`plan`] takes a title and an [`Address`] and returns a [`Plan`]: the exact length of the body,
+//! the digest behind the ETag, and the [`Part`]s of the body in order. A part is either inline
+//! bytes, made from the index, or a source range, sent unchanged. If the body is TS, a
+//! [`Transform`] turns the source ranges into the body, whose length is still known in advance.
 //!
 //! Two kinds of sources need a read before the plan ([`Planned`]): fragments whose samples the
 //! index does not hold, and TS of video whose length depends on its media.
@@ -40,7 +40,9 @@ pub enum Planned {
 /// Fragments whose samples are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
-    /// Their byte ranges. [`latemux_index::locate::fragment_reader::FragmentReader`] reads the `moof`s.
+    /// Their byte ranges. A [`FragmentReader`] reads the `moof`s.
+    ///
+    /// [`FragmentReader`]: latemux_index::locate::fragment_reader::FragmentReader
     pub fragments: Vec<SourceRange>,
     /// The ranges around them that a cache may fetch along, see [`Plan::reach`].
     pub reach: Vec<SourceRange>,

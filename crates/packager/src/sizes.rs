@@ -8,7 +8,10 @@ use crate::{
 use latemux_index::{
     Title, Track,
     media::{Samples, TrackKind},
-    table::batches::SampleBatch,
+    table::{
+        batches::{SampleBatch, SampleBatches},
+        samples::SampleTable,
+    },
     title::{Segment, TitleTrack},
 };
 use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
@@ -56,16 +59,13 @@ pub(crate) fn segment_and_iframe_sizes(
     let container = container_bytes(protocol);
     match &title.track(title_track).samples {
         Samples::Table(table) => match StretchSize::new(title, title_track, protocol) {
-            Some(StretchSize { bytes: size, compositions }) => {
-                let mut stretches = table.batches(&title_track.cuts);
-                if !compositions {
-                    stretches = stretches.without_compositions();
-                }
+            Some(size) => {
+                let mut stretches = size.batches(table, &title_track.cuts);
                 let mut whole = Vec::new();
                 let mut first = Vec::new();
                 while let Some(stretch) = stretches.next_batch() {
-                    whole.push(container.saturating_add(size(&stretch)));
-                    first.push(container.saturating_add(size(&stretch.first())));
+                    whole.push(container.saturating_add((size.bytes)(&stretch)));
+                    first.push(container.saturating_add((size.bytes)(&stretch.first())));
                 }
                 (whole, first)
             }
@@ -89,16 +89,13 @@ pub(crate) fn segment_and_iframe_sizes(
 fn share_sizes(title: &Title, packed: &PackedTracks<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
     let of_title = &title.tracks()[track];
     if let Samples::Table(table) = &title.track(of_title).samples
-        && let Some(StretchSize { bytes: size, compositions }) = StretchSize::new(title, of_title, protocol)
+        && let Some(size) = StretchSize::new(title, of_title, protocol)
         && let Some(cuts) = cuts_of_shares(packed, track)
     {
         let mut sizes = Vec::with_capacity(cuts.len());
-        let mut stretches = table.batches(&cuts);
-        if !compositions {
-            stretches = stretches.without_compositions();
-        }
+        let mut stretches = size.batches(table, &cuts);
         while let Some(stretch) = stretches.next_batch() {
-            sizes.push(if stretch.sizes.is_empty() { 0 } else { size(&stretch) });
+            sizes.push(if stretch.sizes.is_empty() { 0 } else { (size.bytes)(&stretch) });
         }
         return sizes;
     }
@@ -126,6 +123,12 @@ impl<'a> StretchSize<'a> {
             Protocol::Hds => Some(Self { bytes: Box::new(f4f::stretch_bytes(track)), compositions: false }),
             Protocol::Smooth => None,
         }
+    }
+
+    /// Iterates over the stretches between cuts, with the columns that the size depends on.
+    fn batches<'b>(&self, table: &'b SampleTable, cuts: &'b [u32]) -> SampleBatches<'b> {
+        let batches = table.batches(cuts);
+        if self.compositions { batches } else { batches.without_compositions() }
     }
 }
 

@@ -4,60 +4,65 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// The counters of one back end. They only grow, except `in_flight` and `queued`.
-#[derive(Debug, Default)]
-pub struct Counters {
-    pub(crate) requests: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) retries: AtomicU64,
-    pub(crate) retries_refused: AtomicU64,
-    pub(crate) hedges: AtomicU64,
-    pub(crate) hedges_won: AtomicU64,
-    pub(crate) timeouts: AtomicU64,
-    pub(crate) throttled: AtomicU64,
-    pub(crate) resumed: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    busy: AtomicU64,
-    in_flight: AtomicU64,
-    queued: AtomicU64,
-    waited: AtomicU64,
-    waited_micros: AtomicU64,
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// The counters of one back end. They only grow, except `in_flight` and `queued`.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $(pub(crate) $name: AtomicU64,)+
+            waited_micros: AtomicU64,
+        }
+
+        /// The counters of a back end at one moment.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct StorageFigures {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+            /// Total time that requests waited for a permit.
+            pub waited_time: Duration,
+        }
+
+        impl Counters {
+            /// Returns the current values of all counters.
+            pub fn figures(&self) -> StorageFigures {
+                StorageFigures {
+                    $($name: self.$name.load(Relaxed),)+
+                    waited_time: Duration::from_micros(self.waited_micros.load(Relaxed)),
+                }
+            }
+        }
+    };
 }
 
-/// The counters of a back end at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StorageFigures {
+counters! {
     /// Reads and listings. The back end also gets [`Self::retries`] and [`Self::hedges`].
-    pub requests: u64,
+    requests,
     /// Bytes of bodies, as they were passed on.
-    pub bytes: u64,
+    bytes,
     /// Retries after a failed request, including requests for the rest of a body.
-    pub retries: u64,
+    retries,
     /// Retries that were not made because the budget of the back end was used up.
-    pub retries_refused: u64,
+    retries_refused,
     /// Bodies that broke off and were requested from that byte on; also counted in `retries`.
-    pub resumed: u64,
+    resumed,
     /// Second requests beside a slow one.
-    pub hedges: u64,
+    hedges,
     /// Second requests that responded first.
-    pub hedges_won: u64,
+    hedges_won,
     /// Connections, responses and bodies that timed out.
-    pub timeouts: u64,
+    timeouts,
     /// Responses that asked us to slow down.
-    pub throttled: u64,
+    throttled,
     /// Reads and listings that failed because of the back end. A missing object is not a failure.
-    pub failed: u64,
+    failed,
     /// Reads and listings that got no permit in time.
-    pub busy: u64,
+    busy,
     /// Current: requests in flight, each until the end of its body.
-    pub in_flight: u64,
+    in_flight,
     /// Current: requests that wait for a permit.
-    pub queued: u64,
+    queued,
     /// Requests that had to wait for a permit.
-    pub waited: u64,
-    /// Total time that requests waited for a permit.
-    pub waited_time: Duration,
+    waited,
 }
 
 pub(crate) fn increment(counter: &AtomicU64) {
@@ -78,28 +83,6 @@ impl Drop for GaugeGuard {
 }
 
 impl Counters {
-    /// Returns the current values of all counters.
-    pub fn figures(&self) -> StorageFigures {
-        let get = |counter: &AtomicU64| counter.load(Relaxed);
-        StorageFigures {
-            requests: get(&self.requests),
-            bytes: get(&self.bytes),
-            retries: get(&self.retries),
-            retries_refused: get(&self.retries_refused),
-            resumed: get(&self.resumed),
-            hedges: get(&self.hedges),
-            hedges_won: get(&self.hedges_won),
-            timeouts: get(&self.timeouts),
-            throttled: get(&self.throttled),
-            failed: get(&self.failed),
-            busy: get(&self.busy),
-            in_flight: get(&self.in_flight),
-            queued: get(&self.queued),
-            waited: get(&self.waited),
-            waited_time: Duration::from_micros(get(&self.waited_micros)),
-        }
-    }
-
     pub(crate) fn queue_guard(self: &Arc<Self>) -> GaugeGuard {
         self.guard(|counters| &counters.queued)
     }

@@ -4,12 +4,13 @@
 use crate::memory::{
     extents::Unit,
     gauge::{Gauge, to_u64},
+    lock::lock,
     object::Object,
 };
 use bytes::Bytes;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 /// Upper bound of the memory that one entry takes besides its unit: its own fields, and what weak
@@ -64,7 +65,7 @@ impl Backlog {
 
     /// Adds a unit. Returns whether the backlog was empty, and the number of removed entries.
     pub(super) fn push(&self, object: &Arc<Object>, start: u64, unit: &Weak<Unit>) -> (bool, u64) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let mut lost = 0;
         if state.waiting.len() >= state.scan_at.max(FIRST_SCAN) {
             let before = state.waiting.len();
@@ -82,7 +83,7 @@ impl Backlog {
 
     /// Removes the entry that waited longest.
     pub(super) fn pop(&self) -> NextUnit {
-        let Some(BacklogEntry { object, start, unit }) = self.state().waiting.pop_front() else {
+        let Some(BacklogEntry { object, start, unit }) = lock(&self.state).waiting.pop_front() else {
             return NextUnit::Empty;
         };
         self.gauge.table_shrank(ENTRY_OVERHEAD);
@@ -92,9 +93,5 @@ impl Backlog {
             Some(BacklogUnit { object, start, bytes })
         };
         found().map_or(NextUnit::Lost, NextUnit::Unit)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,10 @@
-//! A disk that fails as a test tells it to: a folder with faults before each call.
+//! A disk whose failures a test controls: a folder with faults before each call.
 
 use super::device::{Device, Folder, Log};
+use crate::memory::lock::lock;
 use std::{
     io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
 /// The faults of all following calls to a disk. Clones share them.
@@ -51,21 +52,17 @@ impl DiskFaults {
     }
 
     fn change(&self, change: impl FnOnce(&mut Now)) {
-        change(&mut self.lock());
+        change(&mut lock(&self.0.now));
         self.0.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn before_write(&self) -> io::Result<()> {
-        let waits = self.0.changed.wait_while(self.lock(), |now| now.writes_hang);
+        let waits = self.0.changed.wait_while(lock(&self.0.now), |now| now.writes_hang);
         waits.unwrap_or_else(PoisonError::into_inner).writes_fail.map_or(Ok(()), |kind| Err(kind.into()))
     }
 
     fn before_read(&self) -> io::Result<()> {
-        let waits = self.0.changed.wait_while(self.lock(), |now| now.reads_hang);
+        let waits = self.0.changed.wait_while(lock(&self.0.now), |now| now.reads_hang);
         waits.unwrap_or_else(PoisonError::into_inner).reads_fail.map_or(Ok(()), |kind| Err(kind.into()))
     }
 }

@@ -1,9 +1,10 @@
 //! Health of a disk: after failures it is left alone for a while, which is logged once.
 
+use crate::memory::lock::lock;
 use std::{
     io,
+    sync::Mutex,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -44,7 +45,7 @@ impl Health {
     }
 
     pub(crate) fn failed(&self, error: &io::Error) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.strikes += 1;
         if error.kind() == io::ErrorKind::TimedOut || state.strikes >= self.strikes {
             let retry = u64::try_from(self.retry.as_millis()).unwrap_or(u64::MAX);
@@ -61,7 +62,7 @@ impl Health {
         if self.until.load(Relaxed) == 0 && self.state.try_lock().is_ok_and(|state| state.strikes == 0) {
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.strikes = 0;
         self.until.store(0, Relaxed);
         if std::mem::take(&mut state.is_reported) {

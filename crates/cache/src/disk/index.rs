@@ -1,11 +1,14 @@
 //! Table of the units on disk and their locations.
 
 use super::record::RecordEntry;
-use crate::memory::gauge::{Gauge, to_u64};
+use crate::memory::{
+    gauge::{Gauge, to_u64},
+    lock::lock,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64, atomic::Ordering::Relaxed},
 };
 
 const SHARDS: usize = 16;
@@ -139,7 +142,7 @@ impl Index {
     pub(crate) fn forget_log(&self, log: u64) -> Vec<(Location, bool)> {
         let mut removed = Vec::new();
         for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = lock(shard);
             shard.retain(|_, units| {
                 let gone = units.extract_if(.., |_, slot| slot.location.log == log);
                 removed.extend(gone.map(|(_, slot)| (slot.location, slot.hit)));
@@ -159,7 +162,7 @@ impl Index {
     fn shard(&self, id: u128) -> MutexGuard<'_, Objects> {
         let number = id as usize % SHARDS;
         let shard = self.shards.get(number).unwrap_or_else(|| unreachable!("a remainder of their number"));
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(shard)
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod failing;
 mod forget_tests;
 pub(crate) mod health;
 mod index;
+pub(crate) mod reader;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use bytes::Bytes;
 use device::{Device, Folder, Log, OpenError};
 use health::Health;
 use index::{Index, Location};
+use reader::DiskReader;
 use record::RecordHead;
 use std::{
     collections::BTreeMap,
@@ -44,7 +46,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use writer::{Job, Writer};
 
 /// Memory that a queued unit takes besides its bytes, rounded up generously. Without it, the queue
@@ -58,9 +60,6 @@ fn waiting(bytes: &Bytes) -> u64 {
 
 /// Additional time that `close` waits for a writer that hangs.
 const HANG_WAIT: Duration = Duration::from_secs(1);
-
-/// Number of consecutive reads that may fail before the disk is left alone.
-const BAD_SECTORS: u32 = 3;
 
 /// State shared by readers and the writer.
 #[derive(Debug)]
@@ -77,7 +76,7 @@ struct Shared {
     deadline: OnceLock<Instant>,
     /// Bytes of all log files.
     bytes: AtomicU64,
-    reading: Health,
+    reader: DiskReader,
     writing: Health,
     counters: Arc<Counters>,
     gauge: Arc<Gauge>,
@@ -87,7 +86,6 @@ struct Shared {
 pub(crate) struct Disk {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
-    readers: Arc<Semaphore>,
     recovered: watch::Receiver<bool>,
 }
 
@@ -120,7 +118,6 @@ impl Disk {
         counters: Arc<Counters>,
     ) -> Result<Self, OpenError> {
         let dir = config.dir.clone();
-        let readers = Arc::new(Semaphore::new(config.readers.max(1)));
         let shared = Arc::new(Shared {
             index: Index::new(gauge.clone()),
             logs: RwLock::default(),
@@ -128,7 +125,7 @@ impl Disk {
             backlog: Backlog::new(gauge.clone()),
             deadline: OnceLock::new(),
             bytes: AtomicU64::new(0),
-            reading: Health::new("reading", config.retry, BAD_SECTORS),
+            reader: DiskReader::new("reading", &config),
             writing: Health::new("writing", config.retry, 1),
             counters,
             gauge,
@@ -141,7 +138,7 @@ impl Disk {
             .name("latemux-cache-disk".to_owned())
             .spawn(move || writer.run(&queue, &done))
             .map_err(|error| OpenError::new(&dir, error))?;
-        Ok(Self { shared, jobs, readers, recovered })
+        Ok(Self { shared, jobs, recovered })
     }
 
     /// Waits until the contents of the folder have been recovered.
@@ -163,7 +160,7 @@ impl Disk {
         disk_ranges: &mut Vec<DiskRange>,
         holes: &mut Vec<Range<u64>>,
     ) {
-        if self.shared.reading.is_resting() {
+        if self.shared.reader.health.is_resting() {
             return holes.push(range);
         }
         self.shared.index.find(id, range, disk_ranges, holes);
@@ -172,32 +169,16 @@ impl Disk {
     /// Returns the bytes of a disk range, or `None` if the disk cannot provide them.
     pub(crate) async fn read(&self, object: &Arc<Object>, disk_range: &DiskRange) -> Option<Bytes> {
         let shared = self.shared.clone();
-        if shared.reading.is_resting() {
+        if shared.reader.health.is_resting() {
             return None;
         }
         let object = object.clone();
         let disk_range = disk_range.clone();
-        let readers = self.readers.clone();
-        let read = async move {
-            let permit = readers.acquire_owned().await.ok()?;
-            let job = move || {
-                // The permit stays with the job when its reader gives up, so jobs on a hung disk
-                // are bounded.
-                let _permit = permit;
-                shared.read(&object, &disk_range)
-            };
-            tokio::task::spawn_blocking(job).await.ok().flatten()
-        };
-        let limit = self.shared.config.read_timeout;
-        if let Ok(bytes) = tokio::time::timeout(limit, read).await {
-            return bytes;
+        let read = self.shared.reader.run(move || shared.read(&object, &disk_range)).await;
+        if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            self.shared.counters.disk_timeouts.add(1);
         }
-        self.shared.counters.disk_timeouts.add(1);
-        self.shared.reading.failed(&io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("the disk did not respond within {limit:?}"),
-        ));
-        None
+        read.ok().flatten()
     }
 
     /// Queues a unit to be written, and returns at once. If the queue has no room, the unit is
@@ -291,36 +272,30 @@ impl Shared {
             }
             head.data(&*log, &self.gauge)
         };
-        match read() {
-            Ok(Some(data)) => {
-                self.reading.succeeded();
-                let skip = to_usize(disk_range.range.start - entry.offset);
-                let len = to_usize(disk_range.range.end - disk_range.range.start);
-                if len == data.len() {
-                    return Some(self.gauge.unit(data));
+        let data = match read() {
+            Ok(Some(data)) => data,
+            failed => {
+                self.index.forget(&disk_range.location);
+                match failed {
+                    Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                        self.counters.disk_errors.add(1);
+                        self.reader.health.failed(&error);
+                    }
+                    // The record is damaged, or the log file is shorter than it was.
+                    _ => self.counters.disk_corrupt.add(1),
                 }
-                let part = data.get(skip..)?.get(..len)?;
-                let mut copy = self.gauge.buffer(part.len());
-                copy.copy_from_slice(part);
-                Some(self.gauge.unit(copy))
+                return None;
             }
-            Ok(None) => {
-                self.counters.disk_corrupt.add(1);
-                self.index.forget(&disk_range.location);
-                None
-            }
-            // The log file is shorter than it was.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.counters.disk_corrupt.add(1);
-                self.index.forget(&disk_range.location);
-                None
-            }
-            Err(error) => {
-                self.counters.disk_errors.add(1);
-                self.index.forget(&disk_range.location);
-                self.reading.failed(&error);
-                None
-            }
+        };
+        self.reader.health.succeeded();
+        let skip = to_usize(disk_range.range.start - entry.offset);
+        let len = to_usize(disk_range.range.end - disk_range.range.start);
+        if len == data.len() {
+            return Some(self.gauge.unit(data));
         }
+        let part = data.get(skip..)?.get(..len)?;
+        let mut copy = self.gauge.buffer(part.len());
+        copy.copy_from_slice(part);
+        Some(self.gauge.unit(copy))
     }
 }

@@ -4,12 +4,12 @@
 //! file    = head, record*, footer?
 //! head    = "LMXCACHE", format: u32, 0: u32, sum of these: u64
 //! record  = "LMRC", length of names: u32, id: u128, offset in the object: u64,
-//!           length of data: u32, 0: u32, sum of data: u64, sum of all before and names: u64,
+//!           length of data: u32, 0: u32, sum of data: u64, sum of the head so far and names: u64,
 //!           names, data
-//! footer  = entry*, "LMXINDEX", number of entries: u64, where they start: u64,
+//! footer  = entry*, "LMXINDEX", number of entries: u64, position of the first: u64,
 //!           sum of entries: u64
 //! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32,
-//!           where the record starts: u64
+//!           position of the record in the file: u64
 //! ```
 //!
 //! A sum is a 64-bit XXH3. *Names* identify an object permanently (storage, key, version), and `id`

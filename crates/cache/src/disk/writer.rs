@@ -37,11 +37,11 @@ pub(super) enum Job {
     },
     /// Purges all earlier units of an object.
     Purge(Arc<Object>),
-    /// Answers once the log records all purges.
+    /// Responds once the log records all purges.
     ConfirmPurges(mpsc::SyncSender<()>),
     /// The backlog has an entry.
     CheckBacklog,
-    /// Answers once all earlier jobs and the backlog are done.
+    /// Responds once all earlier jobs and the backlog are done.
     Flush(mpsc::SyncSender<()>),
     Close(mpsc::SyncSender<()>),
 }
@@ -235,8 +235,8 @@ impl Writer {
             active.log.write_at(head, at).and_then(|()| active.log.write_at(data, at + to_u64(head.len())));
         if let Err(error) = written {
             // A part of the record may be written. A later walk must not continue behind it,
-            // because media can look like records. If the part cannot be cut off, this log ends
-            // here.
+            // because media can look like records. If the part cannot be cut off, this log takes no
+            // more records.
             if active.log.truncate(at).is_err() {
                 self.active = None;
             }

@@ -58,7 +58,9 @@ impl Filler {
             }
             // A unit is written to disk only if its response was correct as a whole or broke off.
             for done in std::mem::take(&mut self.done) {
-                self.store.write_to_disk(&self.object, done);
+                if let (Some(disk), Some(bytes)) = (&self.store.disk, done.bytes) {
+                    disk.write(&self.object, done.start, bytes, &Arc::downgrade(&done.unit));
+                }
             }
         }
     }
@@ -70,10 +72,9 @@ impl Filler {
                 return;
             }
             let _reserved = self.store.reserve(pending.len());
-            let Some(bytes) = self.store.read_from_disk(&self.object, &disk_range, &pending.range).await
-            else {
-                return;
-            };
+            let disk = self.store.disk.as_ref().filter(|_| disk_range.range == pending.range);
+            let Some(disk) = disk else { return };
+            let Some(bytes) = disk.read(&self.object, &disk_range).await else { return };
             self.complete(&pending, bytes);
         }
     }

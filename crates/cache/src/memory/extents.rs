@@ -54,7 +54,7 @@ impl Extents {
         })
     }
 
-    /// Adds a unit in flight, where nothing is known yet.
+    /// Adds a unit in flight. Its range must be a gap.
     pub(crate) fn expect(&mut self, pending: Arc<PendingUnit>) {
         debug_assert!(
             self.parts(pending.range.clone()).all(|(_, _, state)| state.is_none()),
@@ -78,15 +78,12 @@ impl Extents {
 
     /// Removes a unit and returns its bytes, which the caller drops without holding the lock.
     pub(crate) fn forget(&mut self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
-        let is_it =
-            |e: &Extent| matches!(&e.state, State::Ready { unit: this, .. } if Arc::ptr_eq(this, unit));
-        self.0.get(&start).filter(|extent| is_it(extent))?;
-        match self.0.remove(&start)?.state {
-            State::Ready { bytes, .. } => Some(bytes),
-            State::Filling(_) => None,
-        }
+        let bytes = self.ready(start, unit)?;
+        self.0.remove(&start);
+        Some(bytes)
     }
 
+    /// Returns the bytes of a unit if it is still complete in memory.
     pub(crate) fn ready(&self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
         match &self.0.get(&start)?.state {
             State::Ready { bytes, unit: this } if Arc::ptr_eq(this, unit) => Some(bytes.clone()),

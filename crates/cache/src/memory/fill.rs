@@ -1,4 +1,4 @@
-//! A fill as its readers see it: one fetch of missing bytes, shared by all that wait for them.
+//! The shared state of a fill: one fetch of missing bytes for all readers that wait for them.
 
 use latemux_storage::StorageError;
 use std::{

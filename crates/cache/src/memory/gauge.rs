@@ -1,8 +1,9 @@
 //! Counts the bytes of memory that the cache holds, where they are allocated and freed.
 
+use crate::memory::lock::lock;
 use bytes::Bytes;
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -31,22 +32,18 @@ impl Gauge {
 
     /// Returns a buffer of `len` bytes with unspecified contents.
     pub(crate) fn buffer(&self, len: usize) -> Buffer {
-        let spare = if len == self.spare.0 { self.lock().pop() } else { None };
+        let spare = if len == self.spare.0 { lock(&self.spares).pop() } else { None };
         spare.unwrap_or_else(|| vec![0; len].into_boxed_slice())
     }
 
     fn give_back(&self, data: Buffer) {
         self.units.fetch_sub(to_u64(data.len()), Relaxed);
         if data.len() == self.spare.0 {
-            let mut spares = self.lock();
+            let mut spares = lock(&self.spares);
             if spares.len() < self.spare.1 {
                 spares.push(data);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Buffer>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -68,7 +65,7 @@ impl Gauge {
     }
 
     pub(crate) fn spares(&self) -> u64 {
-        to_u64(self.lock().len()).saturating_mul(to_u64(self.spare.0))
+        to_u64(lock(&self.spares).len()).saturating_mul(to_u64(self.spare.0))
     }
 
     /// Reserves bytes until the guard is dropped.

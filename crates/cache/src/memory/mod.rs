@@ -3,6 +3,7 @@
 pub(crate) mod extents;
 pub(crate) mod fill;
 pub(crate) mod gauge;
+pub(crate) mod lock;
 pub(crate) mod object;
 pub(crate) mod pending;
 pub(crate) mod room;

@@ -3,11 +3,12 @@
 use crate::memory::{
     extents::Extents,
     gauge::{Gauge, to_u64},
+    lock::lock,
 };
 use latemux_storage::{Key, Version};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -62,7 +63,7 @@ pub(crate) struct Object {
 
 impl Object {
     pub(crate) fn extents(&self) -> MutexGuard<'_, Extents> {
-        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.extents)
     }
 
     fn is_named(&self, names: &Names<'_>) -> bool {
@@ -130,7 +131,7 @@ impl Table {
     fn shard(&self, id: u128) -> MutexGuard<'_, HashMap<u128, Weak<Object>>> {
         let number = id as usize % SHARDS;
         let shard = self.shards.get(number).unwrap_or_else(|| unreachable!("a remainder of their number"));
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(shard)
     }
 }
 

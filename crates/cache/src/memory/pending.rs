@@ -3,12 +3,13 @@
 use crate::memory::{
     fill::Fill,
     gauge::{Buffer, to_u64, to_usize},
+    lock::lock,
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio::sync::Notify;
 
@@ -42,14 +43,14 @@ impl PendingUnit {
 
     /// Passes a frame on; `at` is its position in the object.
     pub(crate) fn push(&self, at: u64, frame: Bytes) {
-        self.state().frames.push((at, frame));
+        lock(&self.state).frames.push((at, frame));
         self.changed.notify_waiters();
     }
 
     /// Joins all frames in a buffer of exactly the unit's length.
     pub(crate) fn whole(&self, mut whole: Buffer) -> Buffer {
         let mut at = 0;
-        for (_, frame) in &self.state().frames {
+        for (_, frame) in &lock(&self.state).frames {
             let Some(here) = whole.get_mut(at..at + frame.len()) else { break };
             here.copy_from_slice(frame);
             at += frame.len();
@@ -62,7 +63,7 @@ impl PendingUnit {
     /// Completes the unit, or ends it with an error, and drops its frames.
     pub(crate) fn finish(&self, end: Result<Bytes, StorageError>) {
         let frames = {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             if state.end.is_none() {
                 state.end = Some(end);
             }
@@ -85,7 +86,7 @@ impl PendingUnit {
     }
 
     fn available(&self, at: u64) -> Option<Result<Bytes, StorageError>> {
-        let state = self.state();
+        let state = lock(&self.state);
         match &state.end {
             Some(Ok(whole)) => return Some(Ok(whole.slice(to_usize(at - self.range.start)..))),
             Some(Err(error)) => return Some(Err(error.clone())),
@@ -95,9 +96,5 @@ impl PendingUnit {
         let (start, frame) = state.frames.get(after.checked_sub(1)?)?;
         let skip = at - start;
         (skip < to_u64(frame.len())).then(|| Ok(frame.slice(to_usize(skip)..)))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,7 @@ impl FillRoom {
         u64::from(self.total).saturating_sub(to_u64(self.room.available_permits())).saturating_mul(Self::STEP)
     }
 
-    /// Waits for room for this many bytes, or for all there is if they are more.
+    /// Waits for room for this many bytes, or for the whole room if they exceed it.
     pub(crate) async fn acquire(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
         let wanted = u32::try_from(bytes.div_ceil(Self::STEP)).unwrap_or(u32::MAX).clamp(1, self.total);
         // The semaphore is never closed.

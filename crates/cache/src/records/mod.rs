@@ -14,8 +14,9 @@ use crate::{
     disk::{
         device::{OpenError, hold},
         health::Health,
+        reader::DiskReader,
     },
-    memory::gauge::to_u64,
+    memory::{gauge::to_u64, lock::lock},
 };
 use bytes::Bytes;
 use file::Damaged;
@@ -24,19 +25,17 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
         mpsc,
     },
     time::SystemTime,
 };
 use table::Table;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 /// File sizes are counted in whole blocks of this many bytes, the block size of most file systems.
 const BLOCK: u64 = 4096;
-/// Number of consecutive reads that may fail before the disk is left alone.
-const BAD_SECTORS: u32 = 3;
 const SUFFIX: &str = "value";
 /// Suffix of files that are being written.
 const PART: &str = "part";
@@ -51,7 +50,7 @@ pub struct RecordFigures {
     pub values: u64,
     /// Lookups that found a value.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no value.
     pub misses: u64,
     /// Values evicted to make room.
     pub evictions: u64,
@@ -69,7 +68,6 @@ pub struct Records(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
-    readers: Arc<Semaphore>,
     recovered: watch::Receiver<bool>,
 }
 
@@ -85,7 +83,7 @@ struct Shared {
     evictions: AtomicU64,
     dropped: AtomicU64,
     discarded: AtomicU64,
-    reading: Health,
+    reader: DiskReader,
     writing: Health,
 }
 
@@ -108,18 +106,17 @@ impl Records {
     pub fn open(config: DiskConfig) -> Result<Self, OpenError> {
         let dir = config.dir.clone();
         let lock = hold(&dir)?;
-        let readers = Arc::new(Semaphore::new(config.readers.max(1)));
         let shared = Arc::new(Shared {
-            reading: Health::new("reading values", config.retry, BAD_SECTORS),
+            reader: DiskReader::new("reading values", &config),
             writing: Health::new("writing values", config.retry, 1),
             config,
             table: Mutex::default(),
             queued: AtomicU64::new(0),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            evictions: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            discarded: AtomicU64::new(0),
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+            evictions: AtomicU64::default(),
+            dropped: AtomicU64::default(),
+            discarded: AtomicU64::default(),
         });
         let (jobs, queue) = mpsc::channel();
         let (done, recovered) = watch::channel(false);
@@ -128,7 +125,7 @@ impl Records {
             .name("latemux-values".to_owned())
             .spawn(move || run(&writer, lock, &queue, &done))
             .map_err(|error| OpenError::new(&dir, error))?;
-        Ok(Self(Arc::new(Inner { shared, jobs, readers, recovered })))
+        Ok(Self(Arc::new(Inner { shared, jobs, recovered })))
     }
 
     /// Returns the value of a name as it was written, or `None` if no trusted one exists.
@@ -143,34 +140,17 @@ impl Records {
         let shared = self.0.shared.clone();
         let id = file::id(name);
         let unknown = *self.0.recovered.borrow() && !shared.table().holds(id);
-        if unknown || shared.reading.is_resting() {
+        if unknown || shared.reader.health.is_resting() {
             return None;
         }
-        let readers = self.0.readers.clone();
         let name = name.to_vec();
-        let read = async move {
-            let permit = readers.acquire_owned().await.ok()?;
-            let job = move || {
-                // The permit stays with the job when its reader gives up, so jobs on a hung disk
-                // are bounded.
-                let _permit = permit;
-                shared.read(id, &name)
-            };
-            tokio::task::spawn_blocking(job).await.ok()
-        };
-        let limit = self.0.shared.config.read_timeout;
-        match tokio::time::timeout(limit, read).await {
-            Ok(Some(Ok(value))) => value,
-            Ok(Some(Err(Damaged))) => {
+        match self.0.shared.reader.run(move || shared.read(id, &name)).await {
+            Ok(Ok(value)) => value,
+            Ok(Err(Damaged)) => {
                 self.discard_id(id);
                 None
             }
-            Ok(None) => None,
-            Err(_) => {
-                let error = format!("the disk did not respond within {limit:?}");
-                self.0.shared.reading.failed(&io::Error::new(io::ErrorKind::TimedOut, error));
-                None
-            }
+            Err(_) => None,
         }
     }
 
@@ -192,7 +172,7 @@ impl Records {
         self.remove(file::id(name))
     }
 
-    /// Removes a value that is of no use because its version is not read here.
+    /// Removes a value whose version this program cannot read, and counts it as discarded.
     pub fn discard(&self, name: &[u8]) {
         self.discard_id(file::id(name));
     }
@@ -258,7 +238,7 @@ impl Records {
 
 impl Shared {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     fn path(&self, id: u128, suffix: &str) -> PathBuf {
@@ -279,7 +259,7 @@ impl Shared {
         };
         match read() {
             Ok(Some((file, bytes))) => {
-                self.reading.succeeded();
+                self.reader.health.succeeded();
                 let value = file::value(bytes, name)?;
                 self.table().used(id);
                 // The time orders values after a restart; a failure only changes the order.
@@ -293,7 +273,7 @@ impl Shared {
                 Ok(None)
             }
             Err(error) => {
-                self.reading.failed(&error);
+                self.reader.health.failed(&error);
                 Ok(None)
             }
         }
@@ -403,7 +383,7 @@ impl Shared {
 /// Runs until all senders are dropped or the writer is closed.
 fn run(shared: &Shared, lock: File, queue: &mpsc::Receiver<Job>, recovered: &watch::Sender<bool>) {
     if let Err(error) = shared.recover() {
-        shared.reading.failed(&error);
+        shared.reader.health.failed(&error);
     }
     let _ = recovered.send_replace(true);
     let mut closed = None;

@@ -12,13 +12,13 @@ pub enum AddressError {
     /// A file or segment has number 0, but counting starts at 1.
     #[error("files and segments are counted from 1")]
     IndexZero,
-    /// The text in the place of a track names none.
+    /// The text is not a list of references to tracks.
     #[error("'{0}' is no track: f1, v1, a1 and t1 are a file, its video, audio and text")]
     BadTracks(String),
     /// The URL is longer than that of any title.
     #[error("too long: more than {limit} {what}")]
     TooLong {
-        /// The thing that is limited, in the plural.
+        /// Description of the limited items, in the plural.
         what: &'static str,
         /// The highest number allowed.
         limit: usize,

@@ -1,7 +1,8 @@
 //! The URLs in a manifest: of other manifests, which carry its selection on, and of segments.
 //!
 //! The URL of a segment states only what its bytes depend on. A segment that is the same in a clip
-//! as in the whole title has one URL and ETag in both; only one ETag in forms with clips in paths.
+//! as in the whole title has one URL and ETag in both; if the form states clips in paths, it has
+//! two URLs and one ETag.
 
 use super::{Address, DashTemplate, HlsContainer, Profile, Resource, name_of, native, query, rep_id};
 use crate::selection::{Extent, Selection};

@@ -8,7 +8,7 @@ pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.
 /// Like [`RESERVED`], but the comma, a sub-delimiter (RFC 3986 §3.3), stays readable in lists.
 const RESERVED_IN_BASE: &AsciiSet = &RESERVED.remove(b',');
 
-/// The words that a stem with a `-` in it begins with.
+/// The words with which a stem that contains a `-` begins.
 pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 
 /// Returns the NAME in the URLs of a title: its base's last component, without extension, encoded.

@@ -22,9 +22,9 @@
 //! PICK     = "f" N | ("v" | "a" | "t") (N | "0")
 //! ```
 //!
-//! `fN` names a file of the title, `vN` its Nth video track. Numbers are the file's, whatever is
-//! selected. `v0` is all video. The names before the first hyphen can be configured ([`Names`]).
-//! Queries are those of the native form.
+//! `fN` names a file of the title, `vN` its Nth video track. Tracks are numbered within their file,
+//! regardless of the selection. `v0` is all video. The names before the first hyphen can be
+//! configured ([`Names`]). Queries are those of the native form.
 //!
 //! A URL can only be resolved with its title: [`TrackNumbers`] turns references into resources of
 //! the native form, so that both forms have the same plans and bytes.
@@ -68,7 +68,7 @@ pub struct NginxVodAddress {
     pub base: String,
     /// The selection: times from the path, in whole milliseconds, the rest from the query.
     pub selection: Selection,
-    /// The tracks that exist for this URL. An empty list means all.
+    /// The tracks that this URL can name. An empty list stands for all tracks.
     pub tracks: Picks,
     /// The requested resource.
     pub resource: VodResource,

@@ -29,7 +29,7 @@ impl QueryOptions {
     /// Parses a query, with TS as the default container of HLS.
     ///
     /// Manifest options with an unknown value keep their default. A malformed selection is an
-    /// error, because a client must not receive what it meant to leave out.
+    /// error, because a client must not receive media that it meant to leave out.
     pub(super) fn parse(query: &str) -> Self {
         Self::with_container(HlsContainer::Auto, query)
     }
@@ -119,7 +119,7 @@ fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
     .flatten()
 }
 
-/// Iterates over the parameters of a query. An unescaped `&&` in a filter separates none.
+/// Iterates over the parameters of a query. An unescaped `&&` in a filter is part of the filter.
 struct Parameters<'a>(&'a str);
 
 impl<'a> Iterator for Parameters<'a> {

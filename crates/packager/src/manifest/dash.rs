@@ -9,14 +9,14 @@ mod adaptation;
 mod describe;
 
 use super::{
-    MICROS, carries_none, longest,
+    MICROS, carries_none, is_listed,
     timeline::Timeline,
     xml::{StartTag, Xml},
 };
 use crate::{
     PackError,
     address::{DashTemplate, Links},
-    carry::{Protocol, carries},
+    carry::Protocol,
     selection::{Extent, Selected},
     sizes::min_buffer_millis,
 };
@@ -37,10 +37,7 @@ pub(crate) fn mpd(
 ) -> Result<String, PackError> {
     let title = selected.title();
     let carried = (0..title.tracks().len())
-        .filter(|&i| {
-            let track = &title.tracks()[i];
-            track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
-        })
+        .filter(|&i| is_listed(title, i, Protocol::Dash))
         .map(|i| Representation::new(selected, i, links));
     let sets = adaptation::group(carried);
     if sets.is_empty() {
@@ -56,7 +53,8 @@ pub(crate) fn mpd(
         .max()
         .unwrap_or(0);
     let longest = representations()
-        .map(|r| Time::new(i64::try_from(longest(&r.segments)).unwrap_or(i64::MAX), r.timescale))
+        .filter_map(|r| Some((r.segments.iter().map(|s| s.duration).max()?, r.timescale)))
+        .map(|(duration, scale)| Time::new(i64::try_from(duration).unwrap_or(i64::MAX), scale))
         .max()
         .unwrap_or(zero);
 
@@ -79,7 +77,7 @@ pub(crate) fn mpd(
     Ok(xml.finish())
 }
 
-/// Writes adaptation sets, with what each must know of the others.
+/// Writes adaptation sets. Holds the properties that depend on all sets.
 struct MpdWriter<'a> {
     links: &'a Links<'a>,
     template: DashTemplate,
@@ -126,8 +124,8 @@ impl<'a> MpdWriter<'a> {
         if kind == TrackKind::Video {
             tag = tag
                 .attr_if("par", set.picture_aspect().map(|(x, y)| format!("{x}:{y}")))
-                .attr_if("maxWidth", set.max_width())
-                .attr_if("maxHeight", set.max_height());
+                .attr_if("maxWidth", set.videos().map(|v| v.width).max())
+                .attr_if("maxHeight", set.videos().map(|v| v.height).max());
         }
         tag.children();
         let role = match kind {

@@ -6,11 +6,11 @@
 mod bootstrap;
 mod metadata;
 
-use super::{carries_none, xml::Xml};
+use super::{carries_none, is_listed, track, video_of, xml::Xml};
 use crate::{
     PackError,
     address::Links,
-    carry::{Protocol, carries, must_carry},
+    carry::{Protocol, find_carried},
     segment::{Clock, PackedTracks, f4f},
     selection::Selected,
     sizes::Bitrate,
@@ -20,7 +20,6 @@ use latemux_index::{
     media::TrackKind,
     title::{TitleTrack, TrackName},
 };
-use latemux_isobmff::codec::Media;
 
 /// Returns the manifest of the selected part of a title. O(samples). Fails with
 /// [`PackError::CannotCarry`] if HDS carries no track of the title.
@@ -42,7 +41,7 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
     xml.tag("streamType").text("recorded");
     xml.tag("deliveryType").text("streaming");
     xml.tag("duration").text(&seconds(millis));
-    // MediaElement whose fragments have the same numbers and times share one bootstrap.
+    // Elements whose fragments have the same numbers and times share one bootstrap.
     let mut bootstraps: Vec<&Fragments> = Vec::new();
     let mut shared = Vec::new();
     for times in &times {
@@ -69,10 +68,7 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
 /// if HDS does not carry it, with [`PackError::NothingInClip`] without fragments.
 pub(crate) fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
     let title = selected.title();
-    let find = |name: &TrackName| {
-        let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        must_carry(Protocol::Hds, title.track(&title.tracks()[index])).map(|()| index)
-    };
+    let find = |name| find_carried(title, Protocol::Hds, name).map(|(index, _)| index);
     let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let fragments = Fragments::of(title, &f4f::clock(title), &tracks);
     if fragments.times.len() < 2 {
@@ -91,14 +87,9 @@ struct MediaElement {
 
 /// Returns the elements of a title: video with the default audio, then other languages.
 fn media_elements(title: &Title) -> Vec<MediaElement> {
-    let carried = |kind| {
-        title.of_kind(kind).filter(|&i| {
-            let track = &title.tracks()[i];
-            track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
-        })
-    };
+    let carried = |kind| title.of_kind(kind).filter(|&i| is_listed(title, i, Protocol::Hds));
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
-    let track = |i: usize| title.track(&title.tracks()[i]);
+    let track = |i: usize| track(title, i);
     let default = audio.iter().copied().find(|&i| track(i).enabled).or(audio.first().copied());
     let mut media: Vec<MediaElement> = carried(TrackKind::Video)
         .map(|video| MediaElement {
@@ -132,11 +123,8 @@ impl MediaElement {
         let title = selected.title();
         let extent = selected.extent_of_all(&self.tracks);
         let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
-        let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks()[i]));
-        let video = tracks().find_map(|track| match &track.codec.media {
-            Media::Video(video) => Some(video),
-            Media::Audio(_) | Media::Text => None,
-        });
+        let tracks = || self.tracks.iter().map(|&i| track(title, i));
+        let video = tracks().find_map(video_of);
         let language = tracks().map(|track| &track.language).find(|language| language.is_known());
         let language = language.filter(|_| self.is_alternate);
         xml.tag("media")

@@ -1,4 +1,4 @@
-//! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis where it says more).
+//! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis for later additions).
 //!
 //! In TS, video is muxed with the audio that plays by default, and other audio has playlists of its
 //! own. In CMAF every track has its own playlist. A title is sent in TS if TS carries all of its
@@ -13,6 +13,7 @@ mod renditions;
 pub(crate) use media::{iframes, media};
 pub(crate) use multivariant::multivariant;
 
+use super::{is_listed, track};
 use crate::{
     PackError,
     address::HlsContainer,
@@ -23,11 +24,7 @@ use latemux_isobmff::FourCc;
 
 /// Returns the tracks of a kind that a protocol carries, as indexes into [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
-    let is_carried = |&i: &usize| {
-        let track = &title.tracks()[i];
-        track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
-    };
-    title.of_kind(kind).filter(is_carried).collect()
+    title.of_kind(kind).filter(|&i| is_listed(title, i, protocol)).collect()
 }
 
 /// Returns the protocol of a title as a whole.
@@ -48,9 +45,8 @@ fn container_of(protocol: Protocol) -> HlsContainer {
 
 /// Returns the protocol in which tracks can be sent together: TS or fMP4.
 fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Result<Protocol, PackError> {
-    let first = tracks.first().map(|&i| title.track(&title.tracks()[i]));
-    let format = first.map_or(FourCc(*b"none"), |track| track.codec.format);
-    let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks()[i])).is_ok());
+    let format = tracks.first().map_or(FourCc(*b"none"), |&i| track(title, i).codec.format);
+    let all = |protocol| tracks.iter().all(|&i| carries(protocol, track(title, i)).is_ok());
     if container == HlsContainer::Auto && all(Protocol::HlsTs) {
         Ok(Protocol::HlsTs)
     } else if all(Protocol::HlsCmaf) {

@@ -8,15 +8,39 @@ pub(crate) mod smooth;
 mod timeline;
 mod xml;
 
-use crate::{PackError, carry::Protocol, sizes::SegmentSize};
-use latemux_index::{Title, media::Samples};
-use latemux_isobmff::{FourCc, Timescale};
+use crate::{
+    PackError,
+    carry::{Protocol, carries},
+};
+use latemux_index::{Title, Track, media::Samples};
+use latemux_isobmff::{
+    FourCc, Timescale,
+    codec::{Audio, Media, Video},
+};
 
 /// Microseconds: finer than any display's frame, and exact in decimal for most timescales.
 const MICROS: Timescale = match Timescale::new(1_000_000) {
     Some(scale) => scale,
     None => Timescale::MILLIS,
 };
+
+/// Returns a track by its index into [`Title::tracks`], which must be in range.
+fn track(title: &Title, index: usize) -> &Track {
+    title.track(&title.tracks()[index])
+}
+
+/// Returns true if a protocol carries a track (an index into [`Title::tracks`]) that has segments.
+fn is_listed(title: &Title, index: usize, protocol: Protocol) -> bool {
+    title.tracks()[index].segment_count() > 0 && carries(protocol, track(title, index)).is_ok()
+}
+
+fn video_of(track: &Track) -> Option<&Video> {
+    if let Media::Video(video) = &track.codec.media { Some(video) } else { None }
+}
+
+fn audio_of(track: &Track) -> Option<&Audio> {
+    if let Media::Audio(audio) = &track.codec.media { Some(audio) } else { None }
+}
 
 /// Returns the error for a title of which a protocol carries no track. It names the first format.
 fn carries_none(title: &Title, protocol: Protocol) -> PackError {
@@ -43,9 +67,4 @@ fn reduced(numerator: u32, denominator: u32) -> (u32, u32) {
     }
     let divisor = a.max(1);
     (numerator / divisor, denominator / divisor)
-}
-
-/// Returns the longest duration of segments, in their ticks.
-fn longest(segments: &[SegmentSize]) -> u64 {
-    segments.iter().map(|s| s.duration).max().unwrap_or(0)
 }

@@ -5,11 +5,11 @@
 
 mod codec;
 
-use super::{carries_none, timeline::Timeline, xml::Xml};
+use super::{carries_none, is_listed, timeline::Timeline, video_of, xml::Xml};
 use crate::{
     PackError,
     address::Links,
-    carry::{Protocol, carries},
+    carry::Protocol,
     segment::{Clock, smooth},
     selection::{Extent, Selected},
 };
@@ -51,7 +51,7 @@ struct Stream<'a> {
     /// Start of each fragment, and the end of the last one.
     times: Vec<i64>,
     levels: Vec<Level<'a>>,
-    /// States if its fragments are those of the whole title.
+    /// `Whole` if its fragments are those of the whole title.
     extent: Extent,
 }
 
@@ -68,7 +68,7 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
     let mut names: BTreeSet<String> = BTreeSet::new();
     for (i, title_track) in title.tracks().iter().enumerate() {
         let track = title.track(title_track);
-        if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
+        if !is_listed(title, i, Protocol::Smooth) {
             continue;
         }
         let Some(codec) = CodecAttributes::of(track) else { continue };
@@ -106,12 +106,7 @@ impl Stream<'_> {
             TrackKind::Audio => ("audio", None),
             TrackKind::Text => ("text", Some("SUBT")),
         };
-        let videos = || {
-            self.levels.iter().filter_map(|level| match &level.track.codec.media {
-                Media::Video(video) => Some(video),
-                Media::Audio(_) | Media::Text => None,
-            })
-        };
+        let videos = || self.levels.iter().filter_map(|level| video_of(level.track));
         let largest = videos().max_by_key(|v| u32::from(v.width) * u32::from(v.height));
         let display_width = largest.map(|v| {
             // With square pixels, the height stays.

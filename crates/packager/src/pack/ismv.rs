@@ -10,7 +10,7 @@ use crate::{
     PackError, Resource,
     carry::{Protocol, must_carry},
     segment::{
-        Clock,
+        Clock, cmaf,
         smooth::{self, SCALE},
     },
 };
@@ -21,7 +21,6 @@ use latemux_isobmff::{
     boxes::{
         ftyp::FileType,
         mfra::{Mfra, Tfra, TfraEntry},
-        trex::Trex,
     },
     emit::{InitSegment, InitTrack, WriteBox as _},
 };
@@ -141,10 +140,7 @@ impl<'a> IsmvFile<'a> {
         let track = self.clock.title().track(title_track);
         let track_id = smooth::track_id(self.clock.title(), index);
         InitTrack {
-            track_id,
-            handler: track.handler,
             timescale: SCALE,
-            language: track.language.clone(),
             enabled: track.enabled,
             // Renditions and languages are alternatives.
             alternate_group: match track.kind {
@@ -152,10 +148,8 @@ impl<'a> IsmvFile<'a> {
                 TrackKind::Audio => 2,
                 TrackKind::Text => 3,
             },
-            display_size: track.display_size,
-            sample_entries: vec![track.sample_entry.clone()],
             edit_media_time: self.clock.delay(),
-            trex: Trex::plain(track_id),
+            ..cmaf::init_track(track_id, track)
         }
     }
 }

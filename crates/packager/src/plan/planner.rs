@@ -4,7 +4,7 @@ use super::{Class, MediaFirst, Needs, Part, Plan, Planned, SourceRange, TS_TYPE}
 use crate::{
     Address, PackError,
     address::{Profile, displayed_rep_id, rep_id},
-    carry::{Protocol, must_carry},
+    carry::{Protocol, find_carried},
     segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, smooth, ts},
     selection::Selected,
 };
@@ -71,7 +71,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
-    /// from that of the whole title. Empty without a difference: then the ETag is the same.
+    /// from that of the whole title. Returns empty text if there is no difference, so that both
+    /// have one ETag.
     fn cut_of(
         &self,
         tracks: &[usize],
@@ -94,16 +95,22 @@ impl<'a> Planner<'a> {
         content_type: &'static str,
         what: std::fmt::Arguments<'_>,
         parts: Vec<Part>,
-    ) -> Plan {
-        Plan {
+        reach: Vec<SourceRange>,
+    ) -> Planned {
+        Planned::Ready(Plan {
             content_type,
             content_length: parts.iter().map(Part::len).sum(),
             digest: self.digest(what),
             class,
             parts,
             transform: None,
-            reach: Vec::new(),
-        }
+            reach,
+        })
+    }
+
+    /// Returns the plan of an init segment. `what` is the text of its digest.
+    fn init(&self, kind: TrackKind, what: std::fmt::Arguments<'_>, init: Bytes) -> Planned {
+        self.ready(Class::Init, cmaf_type(kind), what, vec![Part::Inline(init)], Vec::new())
     }
 
     pub(super) fn manifest(
@@ -116,31 +123,14 @@ impl<'a> Planner<'a> {
             // The spelling of URLs depends on the configuration and on the number of files.
             let _ = write!(what, " {}", urls.digest_text());
         }
-        Ok(Planned::Ready(self.ready(
-            Class::Manifest,
-            content_type,
-            format_args!("{what}"),
-            vec![Part::Inline(body.into())],
-        )))
-    }
-
-    /// Returns a track and its index in the title, if the protocol carries it.
-    fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
-        let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = self.title.track(&self.title.tracks()[index]);
-        must_carry(protocol, track)?;
-        Ok((index, track))
+        let parts = vec![Part::Inline(body.into())];
+        Ok(self.ready(Class::Manifest, content_type, format_args!("{what}"), parts, Vec::new()))
     }
 
     pub(super) fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
-        let (_, track) = self.track(protocol, name)?;
-        let parts = vec![Part::Inline(cmaf::init(track))];
-        Ok(Planned::Ready(self.ready(
-            Class::Init,
-            cmaf_type(track.kind),
-            format_args!("cmaf init {}", displayed_rep_id(name)),
-            parts,
-        )))
+        let (_, track) = find_carried(self.title, protocol, name)?;
+        let what = format_args!("cmaf init {}", displayed_rep_id(name));
+        Ok(self.init(track.kind, what, cmaf::init(track)))
     }
 
     /// Plans a CMAF segment by its number (1-based).
@@ -165,7 +155,7 @@ impl<'a> Planner<'a> {
         requested: u64,
         choice: SampleChoice,
     ) -> Result<Planned, PackError> {
-        let (index, track) = self.track(protocol, name)?;
+        let (index, track) = find_carried(self.title, protocol, name)?;
         if choice == SampleChoice::IFrame && track.kind != TrackKind::Video {
             return Err(PackError::NoSuchTrack(name.to_string()));
         }
@@ -208,23 +198,8 @@ impl<'a> Planner<'a> {
         let parts = parts(&segment, &samples)?;
         let cut = self.cut_of(&[index], segment.number, choice, &[Some(&segment)]);
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
-        Ok(self.media(
-            cmaf_type(self.title.track(title_track).kind),
-            format_args!("{what}{cut}"),
-            parts,
-            reach,
-        ))
-    }
-
-    /// Returns the plan of a segment that needs no transform.
-    fn media(
-        &self,
-        content_type: &'static str,
-        what: std::fmt::Arguments<'_>,
-        parts: Vec<Part>,
-        reach: Vec<SourceRange>,
-    ) -> Planned {
-        Planned::Ready(Plan { reach, ..self.ready(Class::Media, content_type, what, parts) })
+        let content_type = cmaf_type(self.title.track(title_track).kind);
+        Ok(self.ready(Class::Media, content_type, format_args!("{what}{cut}"), parts, reach))
     }
 
     /// Returns the samples of a segment, or the ranges that must be read to know them.
@@ -288,8 +263,8 @@ impl<'a> Planner<'a> {
         protocol: Protocol,
         names: &[TrackName],
     ) -> Result<Vec<(usize, &'a Track)>, PackError> {
-        let mut tracks =
-            names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
+        let find = |name| find_carried(self.title, protocol, name);
+        let mut tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
         tracks.sort_by_key(|&(index, track)| (track.kind, index));
         let has_twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
         if has_twice || tracks.is_empty() {
@@ -305,10 +280,8 @@ impl<'a> Planner<'a> {
         let ids: Vec<String> =
             tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks()[index].name)).collect();
         let tracks: Vec<&Track> = tracks.into_iter().map(|(_, track)| track).collect();
-        let parts = vec![Part::Inline(cmaf::muxed_init(&tracks))];
         let kind = tracks.first().map_or(TrackKind::Video, |track| track.kind);
-        let what = format!("fmp4 init {}", ids.join(" "));
-        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(kind), format_args!("{what}"), parts)))
+        Ok(self.init(kind, format_args!("fmp4 init {}", ids.join(" ")), cmaf::muxed_init(&tracks)))
     }
 
     /// Plans an fMP4 segment (1-based) of several tracks.
@@ -317,7 +290,7 @@ impl<'a> Planner<'a> {
             let kind = segment.shares.first().map_or(TrackKind::Video, |share| share.track.kind);
             let parts = cmaf::muxed_media(number, &segment.shares)?;
             let what = format_args!("fmp4 segment {}", segment.what);
-            Ok(self.media(cmaf_type(kind), what, parts, segment.reach))
+            Ok(self.ready(Class::Media, cmaf_type(kind), what, parts, segment.reach))
         })
     }
 
@@ -399,13 +372,13 @@ impl<'a> Planner<'a> {
         self.muxed(Protocol::Hds, names, number, SampleChoice::All, |segment| {
             let parts = f4f::media(&f4f::clock(self.title), number, &segment.shares)?;
             let what = format_args!("f4f segment {}", segment.what);
-            Ok(self.media("video/f4f", what, parts, segment.reach))
+            Ok(self.ready(Class::Media, "video/f4f", what, parts, segment.reach))
         })
     }
 
     /// Plans the Smooth Streaming fragment that begins at `time`, in units of 100 ns.
     pub(super) fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
-        let (index, _) = self.track(Protocol::Smooth, name)?;
+        let (index, _) = find_carried(self.title, Protocol::Smooth, name)?;
         let clock = smooth::clock(self.title);
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];

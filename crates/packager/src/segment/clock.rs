@@ -58,7 +58,7 @@ impl<'a> Clock<'a> {
         let is_packed = |track: &Track| protocol == Protocol::Smooth && track.timescale == scale;
         let reorder = video.map(|track| reorder(track, is_packed(track)).in_scale(scale, Round::Up));
         let mut clock = Self { title, scale, delay: 0, reorder: reorder.max().unwrap_or(0) };
-        let earliest = tracks().map(|track| clock.first_decoded(track)).min().unwrap_or(0);
+        let earliest = tracks().map(|track| clock.decoded(track, first_presented(track))).min().unwrap_or(0);
         let packed = tracks().filter(|track| is_packed(track));
         let kept = packed.map(|track| track.presentation.media_time).max().unwrap_or(0);
         clock.delay = earliest.min(0).saturating_neg().max(kept);
@@ -158,10 +158,6 @@ impl<'a> Clock<'a> {
     fn decoded(&self, track: &Track, ticks: i64) -> i64 {
         let reorder = if track.kind == TrackKind::Video { self.reorder } else { 0 };
         self.presented(track, ticks).saturating_sub(reorder)
-    }
-
-    fn first_decoded(&self, track: &Track) -> i64 {
-        self.decoded(track, first_presented(track))
     }
 
     fn floor(&self, track: &Track, ticks: i64) -> i64 {

@@ -2,9 +2,9 @@
 //! source.
 //!
 //! A segment is one fragment: `styp`, `moof`, `mdat`. Decode times are those of the output timeline
-//! ([`latemux_index::table::presentation`]). The offset edit list in the init segment turns them into the
-//! presentation times of the source with its edits applied. A segment does not depend on those
-//! before it.
+//! ([`latemux_index::table::presentation`]). The offset edit list in the init segment turns them
+//! into the presentation times of the source with its edits applied. A segment does not depend on
+//! the segments before it.
 
 use super::{MAX_SAMPLES, TrackShare};
 use crate::{PackError, part::Part};
@@ -44,7 +44,8 @@ pub(crate) fn muxed_init(tracks: &[&Track]) -> Bytes {
     InitSegment { brands, timescale, duration: None, tracks }.to_bytes()
 }
 
-fn init_track(track_id: u32, track: &Track) -> InitTrack {
+/// Returns the description of a track in a `moov`.
+pub(crate) fn init_track(track_id: u32, track: &Track) -> InitTrack {
     InitTrack {
         track_id,
         handler: track.handler,
@@ -74,9 +75,7 @@ pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Ve
     let slices = ends.zip(samples.iter().skip(1)).filter(|(end, next)| *end != next.offset).count();
     let mut parts = Vec::with_capacity(slices.saturating_add(2));
     parts.push(Part::Inline(head.into()));
-    for sample in samples {
-        Part::push_sample(&mut parts, object, sample);
-    }
+    Part::push_samples(&mut parts, object, samples);
     Ok(parts)
 }
 
@@ -95,9 +94,7 @@ pub(crate) fn muxed_media(number: u32, shares: &[TrackShare<'_>]) -> Result<Vec<
     muxed_fragment(&specs, &mut head).map_err(|_| PackError::TooLarge("more than one fragment takes"))?;
     let mut parts = vec![Part::Inline(head.into())];
     for share in shares {
-        for sample in &share.samples {
-            Part::push_sample(&mut parts, share.object, sample);
-        }
+        Part::push_samples(&mut parts, share.object, &share.samples);
     }
     Ok(parts)
 }
@@ -143,7 +140,7 @@ pub(super) fn spec(sequence: u32, decode_time: u64, samples: &[EmitSample]) -> F
     FragmentSpec { sequence, track_id: TRACK_ID, sample_description_index: None, decode_time, samples }
 }
 
-fn emit_sample(sample: &Sample) -> EmitSample {
+pub(super) fn emit_sample(sample: &Sample) -> EmitSample {
     EmitSample {
         size: sample.size,
         duration: sample.duration,

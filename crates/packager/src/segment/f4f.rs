@@ -229,7 +229,7 @@ impl Body {
 
     fn source(&mut self, object: usize, sample: &Sample) {
         let mut parts = Vec::new();
-        Part::push_sample(&mut parts, object, sample);
+        Part::push_samples(&mut parts, object, std::slice::from_ref(sample));
         let at = self.inline.len();
         self.slices.extend(parts.into_iter().map(|part| (at, part)));
     }

@@ -95,7 +95,7 @@ impl<'a> PackedTracks<'a> {
         let length = minimum.as_nanos();
         let later = starts.get(position + 1..).unwrap_or_default();
         let joined = later.partition_point(|segment| start(segment).saturating_sub(from) < length);
-        // A rest that would be too short is joined too.
+        // A rest shorter than the minimum is joined with this segment.
         let scale = self.title.track(self.lead()).timescale;
         let end = Time::new(self.lead().times.last().copied().unwrap_or(0), scale);
         let rest = later.get(joined).map_or(0, |segment| nanos(end).saturating_sub(start(segment)));

@@ -4,13 +4,15 @@
 //! A fragment has one run of one track. Times are in 100 ns. Both a `tfxd` box and the URL state
 //! its start, see [`Clock`]. There is no `tfrf`, which announces fragments of a live presentation.
 
-use super::{Clock, SampleTiming, cmaf::spec};
+use super::{
+    Clock, SampleTiming,
+    cmaf::{emit_sample, spec},
+};
 use crate::{PackError, carry::Protocol, part::Part};
 use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
     Timescale,
     emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
-    sample_flags,
 };
 
 /// 100 ns: `TimeScale` of manifests and fragments.
@@ -63,9 +65,7 @@ pub(crate) fn media(
     smooth_fragment(&spec, u64::try_from(duration).unwrap_or(0), &mut head)
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
     let mut parts = vec![Part::Inline(head.into())];
-    for sample in samples {
-        Part::push_sample(&mut parts, object, sample);
-    }
+    Part::push_samples(&mut parts, object, samples);
     Ok(parts)
 }
 
@@ -78,10 +78,9 @@ pub(crate) fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment,
 fn emitted(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<EmitSample> {
     let timings = clock.timings(track, segment, samples);
     let emit = |(sample, timing): (&Sample, SampleTiming)| EmitSample {
-        size: sample.size,
         duration: timing.duration,
-        flags: if sample.sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
         composition_offset: timing.composition_offset,
+        ..emit_sample(sample)
     };
     samples.iter().zip(timings).map(emit).collect()
 }

@@ -79,7 +79,7 @@ const TEXTS: [(TextVariable, &str); 4] = [
     (TextVariable::Name, "trackName"),
     (TextVariable::FourCc, "FourCC"),
 ];
-/// The symbols of operators, each before any that is a prefix of it.
+/// The symbols of operators. Each symbol comes before its prefixes: `<=` before `<`.
 const OPERATORS: [(Operator, &str); 6] = [
     (Operator::Equal, "=="),
     (Operator::NotEqual, "!="),
@@ -142,10 +142,6 @@ impl NumberVariable {
             Self::SamplingRate => Some(audio?.sample_rate.into()),
         }
     }
-
-    fn symbol(self) -> &'static str {
-        symbol_of(&NUMBERS, &self)
-    }
 }
 
 impl TextVariable {
@@ -165,10 +161,6 @@ impl TextVariable {
             }
             Self::FourCc => vec![four_cc(track), track.codec.format.to_string()],
         }
-    }
-
-    fn symbol(self) -> &'static str {
-        symbol_of(&TEXTS, &self)
     }
 }
 
@@ -201,10 +193,6 @@ impl Operator {
             Self::MoreOrEqual => left >= right,
         }
     }
-
-    fn symbol(self) -> &'static str {
-        symbol_of(&OPERATORS, &self)
-    }
 }
 
 impl fmt::Display for Filter {
@@ -219,12 +207,13 @@ impl fmt::Display for Expression {
             Self::Any(terms) => (terms, "||"),
             Self::All(terms) => (terms, "&&"),
             Self::Number(number, operator, value) => {
-                return write!(f, "{}{}{value}", number.symbol(), operator.symbol());
+                let operator = symbol_of(&OPERATORS, operator);
+                return write!(f, "{}{operator}{value}", symbol_of(&NUMBERS, number));
             }
             Self::Text(text, equal, value) => {
                 let quote = if value.contains('"') { '\'' } else { '"' };
                 let operator = if *equal { "==" } else { "!=" };
-                return write!(f, "{}{operator}{quote}{value}{quote}", text.symbol());
+                return write!(f, "{}{operator}{quote}{value}{quote}", symbol_of(&TEXTS, text));
             }
         };
         for (number, term) in terms.iter().enumerate() {

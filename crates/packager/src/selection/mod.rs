@@ -29,7 +29,7 @@ impl Selection {
     }
 }
 
-/// States if a segment is the same as in the whole title.
+/// The extent of a segment, compared with the whole title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The segment is the same, whatever else the selection leaves out.

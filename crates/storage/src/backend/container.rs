@@ -1,4 +1,4 @@
-//! Credentials of a container, from the agent that the environment names.
+//! Credentials of a container, from the agent whose address the environment holds.
 //!
 //! `object_store` supports such agents too, but only with a token in a file, and only at an address
 //! where no test can listen.
@@ -46,8 +46,8 @@ pub(crate) struct AgentSettings {
 }
 
 impl AgentSettings {
-    /// Returns the address of the agent. Without TLS, the address must be on this machine or one
-    /// that a container service uses, because the request and the response contain secrets.
+    /// Returns the address of the agent. Without TLS, it must be an address of this machine or of a
+    /// container service, because the request and the response contain secrets.
     fn address(&self, ecs: &str) -> Result<Url, String> {
         if let Some(path) = &self.relative {
             return Url::parse(&format!("{ecs}{path}")).map_err(|e| format!("relative URI: {e}"));

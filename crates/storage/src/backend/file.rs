@@ -81,7 +81,7 @@ impl Folder {
     }
 
     /// Returns the path that the file of a key has or would have. Its folder must exist, and be
-    /// inside this one even where links lead.
+    /// inside this one even after links are followed.
     pub(crate) async fn file(&self, key: &Key) -> Result<PathBuf, StorageError> {
         let (folder, name) = key.split();
         let name = name.to_owned();
@@ -167,7 +167,7 @@ impl Inner {
         Ok((file, now))
     }
 
-    /// Returns the same for a file that is already open, if that needs no waiting.
+    /// Returns the same as [`Self::open`] for a file that is already open, if nothing has to wait.
     fn open_cached(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
         let now = regular(cached_metadata(&self.path(key))?).ok()?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -298,7 +298,8 @@ impl Pinned {
         Ok(frame.into())
     }
 
-    /// Does the same if the kernel has all of the frame in memory. Otherwise returns `None`.
+    /// Reads like [`Self::frame`] if the kernel has all of the frame in memory. Otherwise returns
+    /// `None`.
     fn try_frame(&self, frames: &Arc<FramePool>, range: &Range<u64>) -> Option<Result<Bytes, StorageError>> {
         let mut frame = frames.take(Self::len(range));
         // File systems without support, such as network file systems, return an error.

@@ -39,12 +39,12 @@ impl Memory {
     /// object. Returns false if it is not.
     pub(crate) fn put_if(&self, key: &Key, bytes: Bytes, over: Option<&Version>) -> bool {
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
-        let is_as_said = objects.get(key).map(|(_, version)| version) == over;
-        if is_as_said {
+        let is_expected = objects.get(key).map(|(_, version)| version) == over;
+        if is_expected {
             let version = version_of(&bytes);
             objects.insert(key.clone(), (bytes, version));
         }
-        is_as_said
+        is_expected
     }
 
     /// Removes an object. Returns true if there was one.

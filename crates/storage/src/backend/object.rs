@@ -141,18 +141,19 @@ pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
 }
 
 impl Service {
-    /// Returns the full name of a key, or `None` if the services do not allow it.
-    fn path(&self, key: &Key) -> Option<Path> {
-        let (prefix, key) = (self.prefix.as_str(), key.as_str());
-        let full = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}/{key}") };
-        Path::parse(full).ok()
+    /// Returns the full name of a key. Fails with [`StorageError::NotFound`] if the services do not
+    /// allow it.
+    fn path(&self, key: &Key) -> Result<Path, StorageError> {
+        let prefix = self.prefix.as_str();
+        let full = if prefix.is_empty() { key.to_string() } else { format!("{prefix}/{key}") };
+        Path::parse(full).map_err(|_| StorageError::NotFound(key.to_string()))
     }
 }
 
 impl RequestBuilder for Service {
     fn build<'a>(&'a self, key: &'a Key, spec: RequestSpec) -> BuiltRequest<'a> {
         async move {
-            let path = self.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+            let path = self.path(key)?;
             let capture = Capture::default();
             let mut extensions = Extensions::new();
             extensions.insert(capture.clone());
@@ -203,7 +204,7 @@ impl Bucket {
     }
 
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
-        let path = self.service.path(folder).ok_or_else(|| StorageError::NotFound(folder.to_string()))?;
+        let path = self.service.path(folder)?;
         let prefix = if path.as_ref().is_empty() { String::new() } else { format!("{path}/") };
         // Sorted by name. A folder and an object may have the same name.
         let mut objects = BTreeMap::new();
@@ -248,7 +249,7 @@ impl Bucket {
     }
 
     pub(crate) async fn put_payload(&self, key: &Key, bytes: PutPayload) -> Result<(), StorageError> {
-        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let path = self.service.path(key)?;
         let options = object_store::PutOptions::default();
         self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| upload_error(key, &e))?;
         Ok(())
@@ -263,7 +264,7 @@ impl Bucket {
         bytes: bytes::Bytes,
         over: Option<Option<&str>>,
     ) -> Result<bool, StorageError> {
-        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let path = self.service.path(key)?;
         let mode = match over {
             None => PutMode::Create,
             Some(Some(etag)) => {
@@ -281,7 +282,7 @@ impl Bucket {
     }
 
     pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
-        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let path = self.service.path(key)?;
         let options = object_store::PutMultipartOptions::default();
         self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| upload_error(key, &e))
     }
@@ -293,7 +294,7 @@ impl Bucket {
     #[cfg(any(test, feature = "testing"))]
     pub async fn remove(&self, key: &Key) -> Result<(), StorageError> {
         use object_store::ObjectStoreExt;
-        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let path = self.service.path(key)?;
         self.service.objects.delete(&path).await.map_err(|e| error(key, &e))
     }
 }

@@ -1,7 +1,7 @@
 //! Features common to all storage: bounded requests, second reads beside slow ones, counters.
 //!
-//! [`StorageClient`] is a [`Storage`] around another. Retries are not made here but where failures
-//! are understood, in `backend/http`. Both draw on one budget for the back end.
+//! [`StorageClient`] is a [`Storage`] around another. Retries are made in `backend/http`, which can
+//! tell failures apart. Second reads and retries draw on one budget for the back end.
 
 mod hedge;
 
@@ -42,7 +42,7 @@ struct Permit {
 }
 
 impl StorageClient {
-    /// Bounds and counts requests to `inner`, which makes only the requests that it is asked for.
+    /// Bounds and counts requests to `inner`, which must not retry by itself.
     pub fn new(inner: Arc<dyn Storage>, options: &Options) -> Self {
         let account = Arc::new(Account::new(options));
         Self::over(inner, account, options, true)

@@ -15,7 +15,7 @@ pub type PutFuture<'a> = BoxFuture<'a, Result<bool, WriteError>>;
 /// A storage whose objects can be written under a condition.
 pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
     /// Writes an object completely or not at all: if none of that name exists, or in place of
-    /// exactly this version. Returns false if something else exists, which stays.
+    /// exactly this version. Returns false and changes nothing if anything else exists.
     fn put_over<'a>(&'a self, key: &'a Key, bytes: Bytes, over: Option<&'a Version>) -> PutFuture<'a>;
 }
 

@@ -38,11 +38,6 @@ impl Picks {
         self.0.is_empty()
     }
 
-    /// True if any reference names a track, rather than a file alone.
-    pub fn names_tracks(&self) -> bool {
-        self.0.iter().any(|pick| matches!(pick, Pick::Track(..)))
-    }
-
     /// Parses `-f2-v1-a1`, as in a file's name. Empty text gives an empty list. Fails with
     /// [`AddressError::BadTracks`] if the text is no list of references,
     /// [`AddressError::IndexZero`] for file 0, [`AddressError::TooLong`] for too many of them.

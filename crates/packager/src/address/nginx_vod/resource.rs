@@ -88,7 +88,8 @@ impl VodResource {
         container: HlsContainer,
     ) -> Result<Self, AddressError> {
         let parsed = [
-            // With one prefix for both, init segments are DASH's: it carries all that HLS does.
+            // If HLS and DASH share a prefix, init segments belong to DASH, which carries every
+            // codec that HLS carries.
             protocols.dash.then(|| Self::dash(&settings.names, name)),
             protocols.hls.then(|| Self::hls(&settings.names, name, container)),
             protocols.mss.then(|| Self::mss(&settings.names, name)),
@@ -169,7 +170,9 @@ impl VodResource {
             HlsContainer::Cmaf => Some("hls_fmp4"),
             HlsContainer::Auto => Some("hls_fmp4=false"),
         };
-        self.path(settings) + &query::with(option, &in_query(selection))
+        // The path states the clip and the tracks.
+        let in_query = Selection { clip: Clip::default(), tracks: None, ..selection.clone() };
+        self.path(settings) + &query::with(option, &in_query)
     }
 
     fn path(&self, settings: &Settings) -> String {
@@ -218,9 +221,4 @@ fn without_x(rest: &str) -> &str {
         Some((before, n)) if number::<u32>(n).is_some() => before,
         _ => rest,
     }
-}
-
-/// Returns the part of a selection that the query states. The path states times and tracks.
-fn in_query(selection: &Selection) -> Selection {
-    Selection { clip: Clip::default(), tracks: None, ..selection.clone() }
 }

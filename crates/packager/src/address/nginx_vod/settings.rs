@@ -1,4 +1,4 @@
-//! The configuration of this form: the prefixes it is protocols under and the names of its files.
+//! The configuration of this form: the prefix of each protocol and the names of files.
 
 use crate::{address::HlsContainer, carry::Protocol};
 

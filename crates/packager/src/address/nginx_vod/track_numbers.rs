@@ -145,7 +145,8 @@ impl TrackNumbers {
             VodResource::HlsInit(picks) => Resource::HlsInit(together(picks)?),
             VodResource::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
             VodResource::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
-            // With one prefix for both, this may be HLS's. In DASH every track has its own.
+            // If HLS and DASH share a prefix, this may be an init segment of HLS. In DASH, every
+            // track has its own init segment.
             VodResource::DashInit(picks) => match one(picks) {
                 Err(PackError::SeveralTracks(_)) => Resource::HlsInit(together(picks)?),
                 track => Resource::DashInit(track?),
@@ -214,7 +215,7 @@ impl TrackNumbers {
                 }
             }
         }
-        if !picks.names_tracks() {
+        if tracks.is_empty() {
             let kinds = [TrackKind::Video, TrackKind::Audio];
             tracks.extend(kinds.into_iter().filter_map(|kind| first(file, kind, 0)));
         }

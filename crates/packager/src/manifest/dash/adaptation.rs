@@ -3,7 +3,7 @@
 use crate::{
     address::Links,
     carry::Protocol,
-    manifest::{constant_frame_rate, reduced, timeline::Timeline},
+    manifest::{constant_frame_rate, reduced, timeline::Timeline, video_of},
     selection::{Extent, Selected},
     sizes::{Bitrate, SegmentSize, sized_segments},
 };
@@ -35,7 +35,7 @@ pub(super) struct Representation<'a> {
     times: &'a [i64],
     /// Number of its first segment, 0-based.
     pub(super) first: u32,
-    /// States if its segments are those of the whole title.
+    /// `Whole` if its segments are those of the whole title.
     pub(super) extent: Extent,
 }
 
@@ -71,10 +71,7 @@ impl<'a> Representation<'a> {
     }
 
     pub(super) fn video(&self) -> Option<&'a Video> {
-        match &self.track.codec.media {
-            Media::Video(video) => Some(video),
-            _ => None,
-        }
+        video_of(self.track)
     }
 }
 
@@ -204,15 +201,7 @@ impl AdaptationSet<'_> {
         aspects.all(|a| a == Some(first)).then_some(first)
     }
 
-    pub(super) fn max_width(&self) -> Option<u16> {
-        self.videos().map(|v| v.width).max()
-    }
-
-    pub(super) fn max_height(&self) -> Option<u16> {
-        self.videos().map(|v| v.height).max()
-    }
-
-    fn videos(&self) -> impl Iterator<Item = &Video> {
+    pub(super) fn videos(&self) -> impl Iterator<Item = &Video> {
         self.representations.iter().filter_map(Representation::video)
     }
 }

@@ -1,5 +1,5 @@
-//! `onMetaData` (Adobe Flash Video File Format Specification 10.1 §E.5) in AMF 0: what HDS players
-//! learn of a stream before its first fragment.
+//! `onMetaData` (Adobe Flash Video File Format Specification 10.1 §E.5) in AMF 0: the properties of
+//! a stream that HDS players need before its first fragment.
 
 use bytes::BufMut as _;
 use latemux_index::Track;

@@ -10,12 +10,12 @@ use crate::{
     PackError,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::{carries_none, constant_frame_rate},
+    manifest::{carries_none, constant_frame_rate, track, video_of},
     selection::Selected,
     sizes::{Bitrate, SegmentSize},
 };
 use latemux_index::{Title, Track, media::TrackKind};
-use latemux_isobmff::codec::{Media, Video, VideoRange};
+use latemux_isobmff::codec::{Video, VideoRange};
 
 /// Returns the multivariant playlist of the selected part of a title: a variant for every video
 /// with every group of audio, or for every audio without video. O(samples). Fails with
@@ -156,7 +156,7 @@ impl<'a> Multivariant<'a> {
     }
 
     fn write_variant(&self, variant: &Variant<'_>, text: &mut String) {
-        let video = variant.tracks.iter().find_map(|&i| Some((i, self.video(i)?)));
+        let video = variant.tracks.iter().find_map(|&i| Some((i, video_of(self.track(i))?)));
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
         let names = variant.tracks.iter().map(|&i| self.title.tracks()[i].name.clone()).collect();
         let uri = self.links.hls_playlist(names, container_of(self.protocol));
@@ -176,7 +176,7 @@ impl<'a> Multivariant<'a> {
     }
 
     fn write_iframes(&self, track: usize, text: &mut String) {
-        let Some(video) = self.video(track) else { return };
+        let Some(video) = video_of(self.track(track)) else { return };
         let title_track = &self.title.tracks()[track];
         let segments: Vec<SegmentSize> = title_track
             .numbers()
@@ -219,14 +219,7 @@ impl<'a> Multivariant<'a> {
     }
 
     fn track(&self, index: usize) -> &'a Track {
-        self.title.track(&self.title.tracks()[index])
-    }
-
-    fn video(&self, index: usize) -> Option<&'a Video> {
-        match &self.track(index).codec.media {
-            Media::Video(video) => Some(video),
-            _ => None,
-        }
+        track(self.title, index)
     }
 }
 

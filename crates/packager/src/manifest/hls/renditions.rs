@@ -1,9 +1,12 @@
 //! Audio and subtitle groups: the renditions that a player may choose from.
 
 use super::attributes::PlaylistTag;
-use crate::{address::Links, carry::Protocol};
+use crate::{
+    address::Links,
+    carry::Protocol,
+    manifest::{audio_of, track},
+};
 use latemux_index::{Title, Track, title::TrackName};
-use latemux_isobmff::codec::{Audio, Media};
 
 /// Renditions that a variant may be played with: of one codec and channel layout, as HLS demands.
 #[derive(Debug)]
@@ -23,23 +26,12 @@ impl Group {
     }
 }
 
-fn track(title: &Title, index: usize) -> &Track {
-    title.track(&title.tracks()[index])
-}
-
-fn audio(track: &Track) -> Option<&Audio> {
-    match &track.codec.media {
-        Media::Audio(audio) => Some(audio),
-        _ => None,
-    }
-}
-
 /// Groups tracks of one codec and channel layout. The group of the title's default comes first. In
 /// every group the default is of the same language, if possible.
 pub(super) fn groups(title: &Title, tracks: &[usize], id: &str) -> Vec<Group> {
     let key = |i: usize| {
         let track = track(title, i);
-        (&track.codec.rfc6381, audio(track).map(|audio| (audio.channels, audio.joc)))
+        (&track.codec.rfc6381, audio_of(track).map(|audio| (audio.channels, audio.joc)))
     };
     let Some(main) = default_of(title, tracks, None) else { return Vec::new() };
     let mut sets: Vec<Vec<usize>> = Vec::new();
@@ -128,7 +120,7 @@ impl Renditions<'_> {
 
 /// Returns `CHANNELS`: the number of channels, or the complexity of the objects beside them.
 fn channels(track: &Track) -> Option<String> {
-    let audio = audio(track)?;
+    let audio = audio_of(track)?;
     match audio.joc {
         Some(complexity) => Some(format!("{complexity}/JOC")),
         None => (audio.channels > 0).then(|| audio.channels.to_string()),

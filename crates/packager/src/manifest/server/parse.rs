@@ -32,7 +32,7 @@ pub enum ManifestError {
     /// The manifest has more than [`MAX_BYTES`], or too many of its parts.
     #[error("{what}: more than {limit}")]
     TooLarge {
-        /// The thing that is limited, in the plural.
+        /// Description of the limited items, in the plural.
         what: &'static str,
         /// The highest number allowed.
         limit: usize,

@@ -27,7 +27,7 @@ pub(super) const MAX_AUDIO: u64 = 65_000;
 const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
 
 /// One PES packet, or one packet that holds only a PCR.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PesUnit {
     pub(super) first: u32,
     /// Number of samples; 0 for a packet that holds only a PCR.
@@ -46,14 +46,11 @@ pub(super) struct PesUnit {
 }
 
 impl PesUnit {
-    /// Returns the bytes that the first packet should hold: the header, with room for its stuffing.
-    fn header_room(&self) -> u64 {
-        (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64
-    }
-
     /// Returns the number of additional packets that the unit could be spread over.
     fn spare(&self) -> u64 {
-        self.payload.saturating_sub(self.header_room()).saturating_sub(self.packets - 1)
+        // The first packet should hold the header, with room for its stuffing.
+        let header_room = (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64;
+        self.payload.saturating_sub(header_room).saturating_sub(self.packets - 1)
     }
 }
 
@@ -62,8 +59,9 @@ pub(super) fn packets_for(payload: u64) -> u64 {
 }
 
 /// Returns the number of additional packets that make `packets` a multiple of 16. The continuity
-/// counter of every segment then runs from 0 to 15, so the next segment continues it unknowingly.
-/// If the samples have too few bytes to be spread so far (`spare`), the counter jumps.
+/// counter of every segment then runs from 0 to 15, so the next segment continues it without
+/// knowing this one. If the samples have too few bytes to be spread so far (`spare`), the counter
+/// jumps.
 fn padding(packets: u64, spare: u64) -> u64 {
     let missing = packets.wrapping_neg() % 16;
     if missing <= spare { missing } else { 0 }
@@ -186,18 +184,7 @@ impl<I: Iterator<Item = Sample>> Iterator for PesUnits<'_, I> {
             let send_time = self.fill.0;
             self.fill.0 = send_time.saturating_add(PCR_INTERVAL);
             self.fills_left -= 1;
-            let first = self.index;
-            let unit = PesUnit {
-                first,
-                count: 0,
-                send_time,
-                pts: 0,
-                dts: None,
-                sync: false,
-                payload: 0,
-                packets: 1,
-            };
-            return Some(unit);
+            return Some(PesUnit { first: self.index, send_time, packets: 1, ..PesUnit::default() });
         }
         let first = loop {
             let sample = self.take()?;
@@ -224,7 +211,7 @@ pub(super) fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
     u64::from(sample.size) + header as u64
 }
 
-/// True for frames that the framing cannot state. No valid audio stream has any.
+/// Returns true for frames whose length the framing cannot state. No valid stream has such frames.
 pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     match &stream.coding {
         Coding::Avc { .. } => false,

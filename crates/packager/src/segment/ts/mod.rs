@@ -24,8 +24,8 @@
 //!
 //! # Unknown sizes
 //! Start codes replace four-byte NAL lengths. An access unit delimiter is added if the sample has
-//! none, else stuffing in the PES header takes its place. With NAL lengths of one or two bytes,
-//! only the media determines the size: [`TsPlan::NeedsMedia`].
+//! none. Otherwise, stuffing of the same length in the PES header takes its place. With NAL lengths
+//! of one or two bytes, only the media determines the size: [`TsPlan::NeedsMedia`].
 
 mod adts;
 mod annexb;
@@ -222,9 +222,7 @@ fn source_parts(tracks: &[OwnedTrack], due: &[ScheduledUnit]) -> Vec<Part> {
     let mut parts = Vec::new();
     for due in due {
         let object = tracks.get(due.track).map_or(0, |track| track.object);
-        for sample in unit_samples(tracks, due) {
-            Part::push_sample(&mut parts, object, sample);
-        }
+        Part::push_samples(&mut parts, object, unit_samples(tracks, due));
     }
     parts
 }

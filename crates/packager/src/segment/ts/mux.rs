@@ -214,15 +214,7 @@ impl Muxer {
     fn write_clock(&self, due: ScheduledUnit, out: &mut BytesMut) {
         let pid_state = &self.pids[due.track];
         let counter = pid_state.counter.wrapping_sub(1);
-        PacketHeader {
-            pid: pid_state.pid,
-            unit_start: false,
-            counter,
-            random_access: false,
-            pcr: due.pcr,
-            payload: 0,
-        }
-        .write(out);
+        PacketHeader { pid: pid_state.pid, counter, pcr: due.pcr, ..PacketHeader::default() }.write(out);
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const PAYLOAD: usize = 184;
 pub(super) const PCR_FIELD: usize = 8;
 
 /// A packet without its payload.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PacketHeader {
     pub(super) pid: u16,
     /// `payload_unit_start_indicator`.

@@ -1,5 +1,6 @@
-//! The program config element (ISO/IEC 14496-3 §4.4.1.1): channels that no `channelConfiguration`
-//! names. MP4 has it in the AudioSpecificConfig. In ADTS each frame must begin with it.
+//! The program config element (ISO/IEC 14496-3 §4.4.1.1): a channel layout that no
+//! `channelConfiguration` names. MP4 has it in the AudioSpecificConfig. In ADTS each frame must
+//! begin with it.
 
 use bytes::Bytes;
 use latemux_isobmff::bits::{BitReader, BitWriter};

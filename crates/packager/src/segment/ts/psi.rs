@@ -50,9 +50,8 @@ impl Program<'_> {
             pid,
             unit_start: true,
             counter: self.counter,
-            random_access: false,
-            pcr: None,
             payload: PAYLOAD,
+            ..PacketHeader::default()
         };
         header.write(out);
         out.put_u8(0); // pointer_field: the section follows

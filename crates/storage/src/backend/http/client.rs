@@ -53,8 +53,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns true if a retry may help. A server that accepted the connection and does not respond
-    /// is not asked again: that would double both the client's wait and the load.
+    /// Returns true if a retry may help. A server that accepted the connection but does not respond
+    /// gets no second request: a retry would double both the client's wait and the load.
     pub(crate) fn may_retry(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimedOut(_) | Self::Broken(_) => true,

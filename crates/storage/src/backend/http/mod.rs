@@ -111,22 +111,16 @@ impl HttpServer {
         let failed = |failure: client::Failure| failure.into_error(folder.as_str());
         let (head, page) =
             self.fetch.client.document(request, INDEX_PAGE).await.map_err(failed)?.into_parts();
+        let cannot_list = || StorageError::CannotList(folder.to_string());
         match head.status {
             StatusCode::OK => {}
             // Statuses that servers use for a folder that may not be listed.
-            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => {
-                return Err(StorageError::CannotList(folder.to_string()));
-            }
-            StatusCode::NOT_FOUND | StatusCode::GONE => {
-                return Err(StorageError::NotFound(folder.to_string()));
-            }
-            StatusCode::UNAUTHORIZED => return Err(StorageError::Denied(folder.to_string())),
-            status if status.is_redirection() => return Err(StorageError::CannotList(folder.to_string())),
+            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => return Err(cannot_list()),
+            status if status.is_redirection() => return Err(cannot_list()),
             status => return Err(failed(client::Failure::Status(status))),
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let listing =
-            index_page::parse(kind, &page).ok_or_else(|| StorageError::CannotList(folder.to_string()))?;
+        let listing = index_page::parse(kind, &page).ok_or_else(cannot_list)?;
         if listing == Listing::default() {
             return Err(StorageError::NotFound(folder.to_string()));
         }

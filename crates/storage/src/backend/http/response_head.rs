@@ -1,5 +1,6 @@
-//! Checks the head of a response: whether it is valid and fits the request. RFC 9110.
+//! Checks that the head of a response is valid and fits the request (RFC 9110).
 
+use super::client::Failure;
 use crate::{ObjectMeta, StorageError, Version, Want};
 use http::header::{
     CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
@@ -140,8 +141,6 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
     let status = head.status;
     let name = key.to_owned();
     match status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => StorageError::NotFound(name).into(),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StorageError::Denied(name).into(),
         StatusCode::PRECONDITION_FAILED => StorageError::Changed(name).into(),
         // Without If-Match, a server can only report that the range is missing. The pinned version
         // had it.
@@ -161,7 +160,7 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
             let detail = format!("answered {status}");
             Refusal { error: StorageError::Unavailable { key: name, detail }, may_retry: true, wait: None }
         }
-        _ => bad(key, format!("answered {status}")).into(),
+        _ => Failure::Status(status).into_error(key).into(),
     }
 }
 
