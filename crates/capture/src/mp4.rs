@@ -366,7 +366,6 @@ impl Mp4 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "33 bits at 90 kHz, or less")]
 fn seconds(ticks: i64, timescale: u32) -> f64 {
     ticks as f64 / f64::from(timescale)
 }
