@@ -37,7 +37,8 @@ pub fn tag_length(header: &[u8; ID3_HEADER]) -> Result<usize, Failure> {
     Ok(ID3_HEADER + size)
 }
 
-/// Returns the time in an ID3 tag, in ticks of 90 kHz and with 33 bits, or `None` if the tag has none.
+/// Returns the time in an ID3 tag, in ticks of 90 kHz and with 33 bits, or `None` if the tag has
+/// none.
 pub fn time_of(tag: &[u8]) -> Option<i64> {
     let at = tag.windows(OWNER.len()).position(|window| window == OWNER)?;
     let ticks = u64::from_be_bytes(*tag.get(at + OWNER.len()..)?.first_chunk()?);

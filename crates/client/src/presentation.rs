@@ -129,8 +129,8 @@ pub struct RenditionSet {
 }
 
 impl RenditionSet {
-    /// Returns the index of the highest rendition whose bit rate is at most `rate`, or of the lowest
-    /// rendition if there is none.
+    /// Returns the index of the highest rendition whose bit rate is at most `rate`, or of the
+    /// lowest rendition if there is none.
     pub fn highest_within(&self, rate: u64) -> usize {
         self.renditions.partition_point(|rendition| rendition.bandwidth <= rate).saturating_sub(1)
     }
@@ -232,7 +232,8 @@ pub struct SegmentGroup {
     pub first: usize,
     /// The number of the timeline. Times continue from one group to the next on the same timeline.
     pub timeline: u32,
-    /// The presentation time, in seconds, from which the segments' times count: the start of a period.
+    /// The presentation time, in seconds, from which the segments' times count: the start of a
+    /// period.
     pub start: f64,
     /// The container of the segments.
     pub container: Container,
@@ -240,10 +241,11 @@ pub struct SegmentGroup {
     pub init: Option<Resource>,
     /// Ticks per second of the times of [`Segments::entries`]; not 0.
     pub timescale: u64,
-    /// The media time at [`Self::start`], in ticks; `None` if the protocol does not state it, so that
-    /// the first segment determines it.
+    /// The media time at [`Self::start`], in ticks; `None` if the protocol does not state it, so
+    /// that the first segment determines it.
     pub origin: Option<i64>,
-    /// The maximum difference in seconds between the start of a segment and its time in the manifest.
+    /// The maximum difference in seconds between the start of a segment and its time in the
+    /// manifest.
     pub tolerance: f64,
     pub(crate) addresses: Addresses,
 }
@@ -251,7 +253,8 @@ pub struct SegmentGroup {
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// The start in ticks after [`SegmentGroup::start`]; negative if the segment begins before that.
+    /// The start in ticks after [`SegmentGroup::start`]; negative if the segment begins before
+    /// that.
     pub start: i64,
     /// The duration in ticks.
     pub duration: u64,
@@ -272,8 +275,8 @@ pub(crate) enum Addresses {
 }
 
 impl SegmentGroup {
-    /// Makes a group that starts with the first segment at time 0, without an init segment. The first
-    /// segment determines its origin.
+    /// Makes a group that starts with the first segment at time 0, without an init segment. The
+    /// first segment determines its origin.
     pub(crate) const fn new(
         container: Container,
         timescale: u64,

@@ -36,8 +36,8 @@ impl<'a> Packet<'a> {
     /// Reads a packet of [`PACKET`] bytes.
     ///
     /// # Errors
-    /// A message if the bytes are too few, do not begin with a sync byte, or have the transport error
-    /// flag.
+    /// A message if the bytes are too few, do not begin with a sync byte, or have the transport
+    /// error flag.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let Some(&[sync, high, low, control, field_length, field_flags]) = bytes.first_chunk::<6>() else {

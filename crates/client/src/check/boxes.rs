@@ -43,8 +43,8 @@ pub(super) enum BoxEvent<'a> {
 }
 
 impl BoxWalk {
-    /// Takes the next bytes. Reports each box of a type in `kept` as a whole and the payload of each
-    /// `mdat` in pieces. Other boxes are skipped.
+    /// Takes the next bytes. Reports each box of a type in `kept` as a whole and the payload of
+    /// each `mdat` in pieces. Other boxes are skipped.
     pub(super) fn push<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -123,8 +123,8 @@ impl BoxWalk {
     }
 }
 
-/// Moves bytes from `rest` to `head` until `head` is a whole header. Returns `None` if more bytes are
-/// needed.
+/// Moves bytes from `rest` to `head` until `head` is a whole header. Returns `None` if more bytes
+/// are needed.
 fn read_header(head: &mut Vec<u8>, rest: &mut &[u8], at: u64) -> Result<Option<BoxHeader>, Failure> {
     loop {
         let header =

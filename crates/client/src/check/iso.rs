@@ -31,7 +31,7 @@ pub struct Init {
     tracks: Vec<InitTrack>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct InitTrack {
     id: u32,
     /// Ticks per second.
@@ -98,7 +98,7 @@ pub(super) struct FragmentCheck {
     state: FragmentState,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FragmentState {
     init: Option<Arc<Init>>,
     timescale: u64,
@@ -112,15 +112,10 @@ struct FragmentState {
 
 impl FragmentCheck {
     pub(super) fn new(init: Option<Arc<Init>>, timescale: u64) -> Self {
-        let state = FragmentState {
-            init,
-            timescale,
-            pending: None,
-            spans: Vec::new(),
-            fragments: 0,
-            is_untimed: false,
-        };
-        Self { walk: BoxWalk::default(), state }
+        Self {
+            walk: BoxWalk::default(),
+            state: FragmentState { init, timescale, ..FragmentState::default() },
+        }
     }
 }
 
@@ -177,9 +172,7 @@ impl FragmentState {
         let defaults = known.unwrap_or(InitTrack {
             id: fragment.track_id,
             timescale: u32::try_from(self.timescale).unwrap_or(u32::MAX),
-            shift: 0.0,
-            default_duration: 0,
-            default_size: 0,
+            ..InitTrack::default()
         });
         let default_duration = fragment.default_duration.unwrap_or(defaults.default_duration);
         let default_size = fragment.default_size.unwrap_or(defaults.default_size);

@@ -1,5 +1,5 @@
-//! Checks of packed audio: the ID3 tag, and the AAC frames after it. Frames of other codings are not
-//! checked.
+//! Checks of packed audio: the ID3 tag, and the AAC frames after it. Frames of other codings are
+//! not checked.
 
 use super::{BodyCheck, Span, collect};
 use crate::{

@@ -21,8 +21,8 @@ fn difference(group: &SegmentGroup, from: f64, to: f64) -> f64 {
 /// The times of the segments that a player has fetched from one set of renditions.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// A timeline and its offset: the seconds to add to a time of the manifest to get the time of the
-    /// media. Used only if the protocol does not state the offset.
+    /// A timeline and its offset: the seconds to add to a time of the manifest to get the time of
+    /// the media. Used only if the protocol does not state the offset.
     origin: Option<(u32, f64)>,
     last: Option<LastSegment>,
 }
@@ -41,8 +41,8 @@ impl Timeline {
     /// rendition.
     ///
     /// # Errors
-    /// - [`Reason::WrongTime`] if the start of the segment differs from its manifest by more than the
-    ///   tolerance.
+    /// - [`Reason::WrongTime`] if the start of the segment differs from its manifest by more than
+    ///   the tolerance.
     /// - [`Reason::TimelineGap`] if the segment follows the last added one, but a track does not
     ///   continue where it ended there.
     pub fn add(

@@ -97,8 +97,8 @@ impl Client {
     }
 
     /// Fetches a resource. `body` takes each piece of the body as it arrives. `due` is the time at
-    /// which the request should be sent. Latency counts from then, so it includes delays of the load
-    /// generator.
+    /// which the request should be sent. Latency counts from then, so it includes delays of the
+    /// load generator.
     ///
     /// # Errors
     /// A [`FailedFetch`] if there is no connection, no complete response in time, a status other
@@ -125,8 +125,8 @@ impl Client {
         Err(FailedFetch { failure, bytes: received, latency: due.elapsed() })
     }
 
-    /// Fetches a whole body of at most `limit` bytes, like [`get`](Self::get). The bytes that arrived
-    /// before a failure are returned too.
+    /// Fetches a whole body of at most `limit` bytes, like [`get`](Self::get). The bytes that
+    /// arrived before a failure are returned too.
     pub async fn get_whole(
         &self,
         connection: &mut Connection,
@@ -267,8 +267,8 @@ fn redirected(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
     target.ok_or_else(|| Failure::new(Reason::Redirects, format!("{url}: a redirect without a valid target")))
 }
 
-/// Reads and discards a body. Returns the connection if it can be used again. It cannot after a body
-/// that is too long or incomplete.
+/// Reads and discards a body. Returns the connection if it can be used again. It cannot after a
+/// body that is too long or incomplete.
 async fn drain(response: Response<Incoming>, mut exchange: Exchange) -> Option<Box<dyn Stream>> {
     let mut body = response.into_body();
     let mut left = MAX_ERROR_BODY;

@@ -1,5 +1,6 @@
-//! HTTP on a connection, for one exchange. Only the socket is kept between exchanges, because hyper's
-//! read buffer and its write buffer of 8 KiB would take most of the memory of an idle player.
+//! HTTP on a connection, for one exchange. Only the socket is kept between exchanges, because
+//! hyper's read buffer and its write buffer of 8 KiB would take most of the memory of an idle
+//! player.
 
 use super::Stream;
 use bytes::Bytes;
@@ -16,8 +17,8 @@ use std::{
     task::{Context, Poll},
 };
 
-/// One exchange on a connection. The caller drives the connection while it waits for the exchange, so
-/// that no task is needed.
+/// One exchange on a connection. The caller drives the connection while it waits for the exchange,
+/// so that no task is needed.
 pub(super) struct Exchange {
     driver: Driver,
     sender: SendRequest<Empty<Bytes>>,

@@ -1,5 +1,5 @@
-//! The servers that may be contacted. A manifest comes from the server under test and could refer to
-//! any other server.
+//! The servers that may be contacted. A manifest comes from the server under test and could refer
+//! to any other server.
 
 use crate::failure::{Failure, Reason};
 use url::Url;
@@ -19,10 +19,7 @@ impl AllowedHosts {
         }
     }
 
-    /// Allows `host` at any port, or `host:port`.
-    ///
-    /// # Errors
-    /// If the text is neither of these forms.
+    /// Allows `host` at any port, or `host:port`. Any other text is refused.
     pub fn allow(&mut self, host: &str) -> Result<(), String> {
         let url = Url::parse(&format!("http://{host}/")).map_err(|error| format!("{host}: {error}"))?;
         let plain = url.path() == "/" && url.query().is_none() && url.username().is_empty();
@@ -37,10 +34,7 @@ impl AllowedHosts {
         Ok(())
     }
 
-    /// Checks that the server of a URL may be contacted.
-    ///
-    /// # Errors
-    /// [`Reason::HostNotAllowed`] if it may not.
+    /// Fails with [`Reason::HostNotAllowed`] if the server of a URL may not be contacted.
     pub fn check(&self, url: &Url) -> Result<(), Failure> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default();

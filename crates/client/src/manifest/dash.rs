@@ -57,8 +57,8 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
 }
 
 /// Returns the time range of each period (§5.3.2.1). A period that states no start starts where the
-/// period before it ends. A period ends after its stated duration, but no later than the next period
-/// starts; the last one ends with the presentation if it states no duration.
+/// period before it ends. A period ends after its stated duration, but no later than the next
+/// period starts; the last one ends with the presentation if it states no duration.
 fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
     let seconds = |time: std::time::Duration| time.as_secs_f64();
     let mut ranges: Vec<PeriodRange> = Vec::new();
@@ -80,8 +80,8 @@ fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
 }
 
 /// Joins the renditions of the first period with those of the other periods. In each of these, a
-/// rendition continues with the one of the same name, or else with the highest one whose bit rate is
-/// not above its own, or else with the lowest.
+/// rendition continues with the one of the same name, or else with the highest one whose bit rate
+/// is not above its own, or else with the lowest.
 fn join_periods(
     periods: Vec<Vec<Rendition>>,
     budget: &mut SegmentBudget,
@@ -101,8 +101,8 @@ fn join_periods(
     renditions.collect::<Result<_, _>>().map(Some)
 }
 
-/// Joins the segments of periods if all of them are known. Otherwise, they are joined once the lists
-/// have been fetched.
+/// Joins the segments of periods if all of them are known. Otherwise, they are joined once the
+/// lists have been fetched.
 fn join_indexes(periods: Vec<Index>, budget: &mut SegmentBudget) -> Result<Index, ManifestError> {
     let known = |index: &Index| match index {
         Index::Known(segments) => Some(segments.clone()),

@@ -102,7 +102,8 @@ pub(super) struct PeriodRange {
     pub(super) start: f64,
     /// The duration, if it is known.
     pub(super) seconds: Option<f64>,
-    /// True if there are several periods, so that segments after the end of this one are not played.
+    /// True if there are several periods, so that segments after the end of this one are not
+    /// played.
     pub(super) is_bounded: bool,
 }
 

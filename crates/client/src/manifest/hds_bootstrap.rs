@@ -105,8 +105,8 @@ fn expand(
 }
 
 /// Returns the number of fragments in all segments. Each pair is a run's first segment and the
-/// number of fragments in each of its segments. A run ends where the next run starts; the last run has
-/// one segment.
+/// number of fragments in each of its segments. A run ends where the next run starts; the last run
+/// has one segment.
 fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     let next = runs.iter().skip(1).map(|&(first, _)| Some(first)).chain([None]);
     runs.iter().zip(next).fold(0, |total: u64, (&(first, each), next)| {

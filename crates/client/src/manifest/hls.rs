@@ -15,8 +15,8 @@ use url::Url;
 /// Ticks per second: `EXTINF` is read in microseconds.
 const TIMESCALE: u64 = 1_000_000;
 
-/// The minimum tolerance in seconds. `EXTINF` may be rounded to whole seconds (§4.3.2.1), and players
-/// follow the times of the media.
+/// The minimum tolerance in seconds. `EXTINF` may be rounded to whole seconds (§4.3.2.1), and
+/// players follow the times of the media.
 const TOLERANCE: f64 = 0.5;
 
 pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
@@ -48,8 +48,8 @@ fn parse(text: &str) -> Result<Playlist, ManifestError> {
     m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
 }
 
-/// Returns three sets: the variants that share the audio group of the first one, that group's default
-/// audio, and the default text.
+/// Returns three sets: the variants that share the audio group of the first one, that group's
+/// default audio, and the default text.
 fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
     if master.variants.len() > MAX_RENDITIONS {
         return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });

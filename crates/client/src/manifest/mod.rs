@@ -115,9 +115,6 @@ impl Deferred {
     }
 
     /// Reads the list. `url` is its address after redirects.
-    ///
-    /// # Errors
-    /// The errors of [`read`], for the body of this resource.
     pub fn read(&self, url: &Url, body: &[u8]) -> Result<Segments, ManifestError> {
         if body.len() > MAX_BYTES {
             return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });

@@ -12,7 +12,8 @@ use url::Url;
 /// Ticks per second, unless the manifest states a timescale (2.2.2.1).
 const TIMESCALE: u64 = 10_000_000;
 
-/// The tolerance in seconds. It is small, since a manifest states the times of its fragments exactly.
+/// The tolerance in seconds. It is small, since a manifest states the times of its fragments
+/// exactly.
 const TOLERANCE: f64 = 0.1;
 
 pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, ManifestError> {

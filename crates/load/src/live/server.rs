@@ -88,9 +88,9 @@ fn respond(subject: &Subject, method: &Method, uri: &Uri, headers: &HeaderMap) -
 }
 
 /// Returns true if a request names this machine by an IP address or as localhost. This prevents DNS
-/// rebinding: the owner of any other name could point it at this machine, and a page under that name
-/// could read the responses. A page cannot make a browser send another `Host` than the requested
-/// name.
+/// rebinding: the owner of any other name could point it at this machine, and a page under that
+/// name could read the responses. A page cannot make a browser send another `Host` than the
+/// requested name.
 fn is_addressed_to_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None, None) = (hosts.next(), hosts.next(), uri.authority()) else { return false };
@@ -100,7 +100,8 @@ fn is_addressed_to_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     address.is_ok() || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Reads the query `from=N`, where N is the index of the first sample to return; 0 without the query.
+/// Reads the query `from=N`, where N is the index of the first sample to return; 0 without the
+/// query.
 fn first_sample(uri: &Uri) -> usize {
     let from = uri.query().and_then(|query| query.strip_prefix("from="));
     from.and_then(|from| from.parse().ok()).unwrap_or(0)

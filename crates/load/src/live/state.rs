@@ -82,8 +82,8 @@ struct NamedHost {
 }
 
 impl Live {
-    /// Makes the data of a run whose measurements go to `recorder`, with the usage of this machine and
-    /// of others.
+    /// Makes the data of a run whose measurements go to `recorder`, with the usage of this machine
+    /// and of others.
     pub fn new(recorder: Arc<Recorder>, others: Vec<Arc<HostStats>>) -> Self {
         let state = State {
             samples: VecDeque::new(),
@@ -104,8 +104,8 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sample for the time since the last call. It is to be called about once a second. `cpu` is
-    /// the share of its cores' time that the generator used, from 0 to 1.
+    /// Adds a sample for the time since the last call. It is to be called about once a second.
+    /// `cpu` is the share of its cores' time that the generator used, from 0 to 1.
     pub fn sample(&self, cpu: f64) {
         let counts = self.recorder.counts();
         let host = Host::now();
@@ -141,8 +141,8 @@ impl Live {
         self.state().sums = sums;
     }
 
-    /// Marks the run as over. If a page is open, waits up to three seconds for it to request its data
-    /// again.
+    /// Marks the run as over. If a page is open, waits up to three seconds for it to request its
+    /// data again.
     pub async fn end(&self) {
         let is_open = {
             let mut state = self.state();

@@ -42,8 +42,8 @@ pub(crate) fn with_data(data: &impl Serialize) -> String {
     fill(built.as_deref().unwrap_or(REPORT_PLACEHOLDER), data)
 }
 
-/// Puts data in its place in a page. `<` is escaped, so that no text can close the element around the
-/// data.
+/// Puts data in its place in a page. `<` is escaped, so that no text can close the element around
+/// the data.
 fn fill(page: &str, data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).unwrap_or_default();
     page.replacen(DATA, &json.replace('<', "\\u003c"), 1)

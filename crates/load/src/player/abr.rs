@@ -9,9 +9,9 @@ pub enum Abr {
     /// The highest rendition below 0.8 times the throughput, which is the harmonic mean of the last
     /// five segments (as in FESTIVE: Jiang et al., CoNEXT 2012).
     Throughput,
-    /// The rendition for the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest one if less
-    /// than a quarter of the buffer is full, and the highest one above nine tenths. In between, the
-    /// bit rate rises linearly.
+    /// The rendition for the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest one if
+    /// less than a quarter of the buffer is full, and the highest one above nine tenths. In
+    /// between, the bit rate rises linearly.
     Buffer,
     /// The highest rendition whose bit rate is not above the given one, or the lowest rendition.
     Fixed(u64),
@@ -32,8 +32,8 @@ impl Trace {
     /// Reads lines of a time in seconds and a bit rate. `#` starts a comment.
     ///
     /// # Errors
-    /// If a line is malformed, the first time is not 0, the times do not rise, or there are no lines or
-    /// too many.
+    /// If a line is malformed, the first time is not 0, the times do not rise, or there are no
+    /// lines or too many.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut steps: Vec<(f64, u64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {

@@ -79,8 +79,8 @@ impl Session {
         parsed.ok()?
     }
 
-    /// Fetches the manifest of a player and returns the connection too. Returns `None` if the request
-    /// fails, which is recorded.
+    /// Fetches the manifest of a player and returns the connection too. Returns `None` if the
+    /// request fails, which is recorded.
     pub(super) async fn manifest(&self, player: &Player) -> Option<(Arc<Presentation>, Connection)> {
         self.recorder.lag(player.number, player.due.elapsed());
         let mut connection = Connection::default();
@@ -93,7 +93,8 @@ impl Session {
 }
 
 impl SetFetcher {
-    /// Fetches and parses a list of segments or an init segment. The next request is due afterwards.
+    /// Fetches and parses a list of segments or an init segment. The next request is due
+    /// afterwards.
     async fn read<T>(
         &mut self,
         class: Class,
@@ -147,10 +148,10 @@ impl SetFetcher {
         Some(Some(init))
     }
 
-    /// Fetches the next segment of the set from the rendition at `place`. After a change of rendition
-    /// or a seek, this is the segment at `from`, in seconds of the presentation; otherwise it is the
-    /// segment after the last one. Returns `None` if its list or init segment cannot be fetched, or
-    /// there is no such segment.
+    /// Fetches the next segment of the set from the rendition at `place`. After a change of
+    /// rendition or a seek, this is the segment at `from`, in seconds of the presentation;
+    /// otherwise it is the segment after the last one. Returns `None` if its list or init segment
+    /// cannot be fetched, or there is no such segment.
     pub(super) async fn segment(
         &mut self,
         place: usize,

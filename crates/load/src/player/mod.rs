@@ -80,7 +80,8 @@ pub(crate) struct Player {
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-/// The segments of a rendition, and its last init segment with the index of the init segment's group.
+/// The segments of a rendition, and its last init segment with the index of the init segment's
+/// group.
 type KnownRendition = (Arc<Segments>, Option<(usize, Arc<Init>)>);
 
 /// Fetches the segments of one set, one after the other.

@@ -1,5 +1,5 @@
-//! The player of published load tests. After the manifest, it fetches audio segment k, video segment
-//! k, audio segment k + 1 and so on, as fast as possible and without playback.
+//! The player of published load tests. After the manifest, it fetches audio segment k, video
+//! segment k, audio segment k + 1 and so on, as fast as possible and without playback.
 
 use super::{
     MAX_FAILURES, Player, Session, SetFetcher,

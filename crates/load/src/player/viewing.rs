@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep_until};
 /// The wait before a player retries to fetch a list of segments or an init segment.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Plays a title once, or until it is stopped. All events but the player's start and end are recorded.
+/// Plays a title once, or until it is stopped. All events but the player's start and end are
+/// recorded.
 pub(crate) async fn play(session: &Arc<Session>, player: Player) -> PlayerEnd {
     if *player.stop.borrow() {
         return PlayerEnd::Stopped;
@@ -149,8 +150,8 @@ impl<'a> Viewing<'a> {
         }
     }
 
-    /// Returns true if playback has reached the end. If the buffer is empty before the end, starts a
-    /// stall at the time at which it became empty.
+    /// Returns true if playback has reached the end. If the buffer is empty before the end, starts
+    /// a stall at the time at which it became empty.
     fn tick(&mut self, now: Instant) -> bool {
         let Clock::Playing { from, .. } = self.clock else {
             // If all sets have ended without a segment, there is nothing to wait for.
@@ -214,10 +215,7 @@ impl<'a> Viewing<'a> {
         let position = self.clock.position(now);
         for place in 0..self.buffers.len() {
             let Some(buffer) = self.buffers.get_mut(place) else { continue };
-            if buffer.is_busy || buffer.is_done {
-                continue;
-            }
-            if buffer.due.is_some_and(|due| due > now) {
+            if buffer.is_busy || buffer.is_done || buffer.due.is_some_and(|due| due > now) {
                 continue;
             }
             let ahead = buffer.until.map_or(0.0, |until| until - position);
@@ -251,8 +249,8 @@ impl<'a> Viewing<'a> {
         let Done { mut fetcher, place, generation, segment } = done;
         let is_stale = generation != self.generation;
         if is_stale {
-            // The segment belongs to the position before a seek, so the next segment does not follow
-            // this one.
+            // The segment belongs to the position before a seek, so the next segment does not
+            // follow this one.
             fetcher.last = None;
         }
         if let Some(slot) = self.fetchers.get_mut(place) {

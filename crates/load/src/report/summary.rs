@@ -60,20 +60,15 @@ pub fn summary(run: &Run) -> String {
         total.bytes as f64 * 8.0 / 1e6 / took,
         generator(part),
     );
-    failures(&mut out, part);
-    for note in generator_notes(part).iter().chain(&run.notes) {
-        let _ = writeln!(out, "note: {note}");
-    }
-    out
-}
-
-/// Writes the failures by reason, each with an example.
-fn failures(out: &mut String, part: &Part) {
-    for (reason, count) in &part.results.total().errors {
+    for (reason, count) in &total.errors {
         let example = part.examples.get(reason).and_then(|details| details.first());
         let example = example.map(|example| format!(": {example}")).unwrap_or_default();
         let _ = writeln!(out, "failed: {reason} {count}{example}");
     }
+    for note in generator_notes(part).iter().chain(&run.notes) {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
 }
 
 /// Returns the resources that the generator used, in words.

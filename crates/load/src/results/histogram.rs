@@ -57,7 +57,8 @@ impl Histogram {
     pub fn merge(&mut self, other: &Self) {
         let Some(other) = other.0.as_deref() else { return };
         if let Some(histogram) = self.allocated() {
-            // The histogram resizes itself, and both have the same digits, so that adding cannot fail.
+            // The histogram resizes itself, and both have the same digits, so that adding cannot
+            // fail.
             let _ = histogram.add(other);
         }
     }

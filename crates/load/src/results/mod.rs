@@ -44,10 +44,11 @@ pub struct Requests {
     pub bytes: u64,
     /// The number of failed requests by reason.
     pub errors: BTreeMap<String, u64>,
-    /// Times from the moment a request was due to its end, in microseconds, including failed requests.
+    /// Times from the moment a request was due to its end, in microseconds, including failed
+    /// requests.
     pub latency: Histogram,
-    /// Times from the moment a request was due to the head of its response, in microseconds. Requests
-    /// that failed before the end of the body are left out.
+    /// Times from the moment a request was due to the head of its response, in microseconds.
+    /// Requests that failed before the end of the body are left out.
     pub first_byte: Histogram,
 }
 
@@ -135,8 +136,8 @@ impl Counts {
 }
 
 impl Results {
-    /// Adds the results of another part. Returns `None` if a sum exceeds 64 bits; these results are then
-    /// incomplete.
+    /// Adds the results of another part. Returns `None` if a sum exceeds 64 bits; these results are
+    /// then incomplete.
     pub fn merge(&mut self, other: &Self) -> Option<()> {
         for (class, theirs) in &other.requests {
             self.requests.entry(class.clone()).or_default().merge(theirs)?;

@@ -89,9 +89,6 @@ impl Part {
     }
 
     /// Returns the content of the part's file.
-    ///
-    /// # Errors
-    /// If serialisation fails, for which no cause is known.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         Ok(serde_json::to_vec(self)?)
     }
@@ -109,9 +106,6 @@ impl Part {
     }
 
     /// Writes the file to a folder atomically. If that fails, an earlier file is left unchanged.
-    ///
-    /// # Errors
-    /// An error of the file system.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(self.file_name());
         let beside = path.with_extension("json.part");
@@ -128,9 +122,6 @@ impl Part {
     }
 
     /// Reads a file.
-    ///
-    /// # Errors
-    /// An error of the file system, or those of [`from_bytes`](Self::from_bytes).
     pub fn read(path: &Path) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         fs::File::open(path)?.take(MAX_PART).read_to_end(&mut bytes)?;
@@ -166,9 +157,6 @@ pub struct Run {
 
 impl Run {
     /// Adds up all parts in a folder.
-    ///
-    /// # Errors
-    /// If a part cannot be read, or for a reason of [`merge`](Self::merge).
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let mut paths: Vec<PathBuf> = fs::read_dir(folder)
             .map_err(|error| Error::new(error.kind(), format!("{}: {error}", folder.display())))?

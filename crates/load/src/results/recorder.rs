@@ -18,8 +18,8 @@ const EXAMPLES: usize = 3;
 /// The maximum number of seconds that are recorded separately: a day.
 const MAX_SECONDS: usize = 86_400;
 
-/// Collects the measurements of many players. They are divided into stripes, each with a lock that is
-/// held only briefly, so that players rarely wait for each other.
+/// Collects the measurements of many players. They are divided into stripes, each with a lock that
+/// is held only briefly, so that players rarely wait for each other.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
@@ -32,8 +32,8 @@ pub struct Recorder {
 struct Stripe {
     results: Results,
     counts: Counts,
-    /// Latencies since the last call of [`Recorder::take_recent`], in microseconds; `None` before the
-    /// first call.
+    /// Latencies since the last call of [`Recorder::take_recent`], in microseconds; `None` before
+    /// the first call.
     recent: Option<Histogram>,
 }
 
@@ -137,8 +137,8 @@ impl Recorder {
         drop(self.add(player, &Counts { stalls: 1, ..Counts::default() }));
     }
 
-    /// Adds events of a player to the sums and to the current second. After the first day, seconds are
-    /// no longer recorded.
+    /// Adds events of a player to the sums and to the current second. After the first day, seconds
+    /// are no longer recorded.
     fn add(&self, player: u64, events: &Counts) -> MutexGuard<'_, Stripe> {
         let second = usize::try_from(self.start.elapsed().as_secs()).unwrap_or(MAX_SECONDS);
         let mut stripe = self.stripe(player);

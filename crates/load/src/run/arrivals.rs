@@ -88,8 +88,8 @@ pub struct Arrival {
     pub seed: u64,
 }
 
-/// Returns the arrivals of a shard in order of time. The arrival of a player depends on the seed, but
-/// not on the number of shards.
+/// Returns the arrivals of a shard in order of time. The arrival of a player depends on the seed,
+/// but not on the number of shards.
 pub(super) fn schedule(
     arrivals: Arrivals,
     players: u64,

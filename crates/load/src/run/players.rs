@@ -28,8 +28,8 @@ pub enum Style {
 /// A plan of a run of players.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The URLs of the manifests; not empty. Player n plays the manifest at index n modulo the number
-    /// of URLs.
+    /// The URLs of the manifests; not empty. Player n plays the manifest at index n modulo the
+    /// number of URLs.
     pub urls: Vec<Url>,
     /// The kind of players.
     pub style: Style,

@@ -23,14 +23,15 @@ use url::Url;
 /// A plan of requests.
 #[derive(Debug, Clone)]
 pub struct SinglePlan {
-    /// The URLs; not empty. Request n of the run is for the URL at index n modulo the number of URLs.
+    /// The URLs; not empty. Request n of the run is for the URL at index n modulo the number of
+    /// URLs.
     pub urls: Vec<Url>,
     /// The number of connections.
     pub concurrency: u64,
     /// The number of requests of the whole run; `None` for as many as the duration allows.
     pub requests: Option<u64>,
-    /// Requests per second. Each request is due at its own time, independent of the others. Without a
-    /// rate, a connection sends its next request once it has received a response.
+    /// Requests per second. Each request is due at its own time, independent of the others. Without
+    /// a rate, a connection sends its next request once it has received a response.
     pub rate: Option<f64>,
     /// The duration of the run.
     pub duration: Option<Duration>,
@@ -85,8 +86,8 @@ async fn make_requests(
                     () = sleep_until(due) => {}
                     Ok(_) = stop.wait_for(|stop| *stop) => return,
                 }
-                // If this worker was free before the due time, any delay is caused by the generator.
-                // Otherwise, the server kept its connection busy.
+                // If this worker was free before the due time, any delay is caused by the
+                // generator. Otherwise, the server kept its connection busy.
                 if is_early {
                     recorder.lag(worker, due.elapsed());
                 }

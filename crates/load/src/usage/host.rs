@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// A reading of a machine's counters, which count from its start. The usage is the difference of two
-/// readings.
+/// A reading of a machine's counters, which count from its start. The usage is the difference of
+/// two readings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// The host name.
@@ -101,8 +101,8 @@ impl Host {
     }
 }
 
-/// Returns the ticks of all cores, and the busy ones among them. Time that a hypervisor gave to other
-/// machines (`steal`) counts as busy. The time of guests is part of `user`.
+/// Returns the ticks of all cores, and the busy ones among them. Time that a hypervisor gave to
+/// other machines (`steal`) counts as busy. The time of guests is part of `user`.
 fn processors(stat: &str) -> Option<(u64, u64)> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = all.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();

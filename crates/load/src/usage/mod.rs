@@ -92,8 +92,8 @@ fn cpu() -> u64 {
     processor_ticks(&stat).unwrap_or(0).saturating_mul(1000 / TICKS)
 }
 
-/// Returns the nanoseconds for which each thread was runnable but waited for a core, from the second
-/// number of schedstat. Empty if the kernel does not count them.
+/// Returns the nanoseconds for which each thread was runnable but waited for a core, from the
+/// second number of schedstat. Empty if the kernel does not count them.
 fn waits() -> BTreeMap<String, u64> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
     let waited = |thread: fs::DirEntry| {
@@ -112,7 +112,8 @@ fn processor_ticks(stat: &str) -> Option<u64> {
     user.checked_add(system)
 }
 
-/// Returns the number in a line of proc_pid_status(5) or proc_meminfo(5). `name` includes the colon.
+/// Returns the number in a line of proc_pid_status(5) or proc_meminfo(5). `name` includes the
+/// colon.
 fn kib(status: &str, name: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
