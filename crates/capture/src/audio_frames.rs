@@ -201,15 +201,9 @@ fn ac3(bytes: &[u8]) -> Option<Frame> {
     if bsid > 8 {
         return None;
     }
-    // cmixlev, surmixlev and dsurmod are each present only in some modes.
-    if acmod & 1 != 0 && acmod != 1 {
-        bits.skip(2)?;
-    }
-    if acmod & 4 != 0 {
-        bits.skip(2)?;
-    }
-    if acmod == 2 {
-        bits.skip(2)?;
+    // cmixlev, surmixlev and dsurmod have two bits each, and are present only in some modes.
+    for is_present in [acmod & 1 != 0 && acmod != 1, acmod & 4 != 0, acmod == 2] {
+        bits.skip(if is_present { 2 } else { 0 })?;
     }
     let low = bits.bits(1)?;
     let rate = *DOLBY_RATES.get(usize::try_from(fscod).ok()?)?;
@@ -264,8 +258,9 @@ fn eac3_record(modes: [u8; 4], dependent: u32, bytes: usize, samples: u32, rate:
     let bits = bytes as u64 * 8;
     let kilobits = bits.saturating_mul(rate.into()) / u64::from(samples.max(1)) / 1000;
     let mut record = BitWriter::default();
-    record.put(13, u32::try_from(kilobits.min(0x1fff)).unwrap_or(0)).put(3, 0);
     record
+        .put(13, u32::try_from(kilobits.min(0x1fff)).unwrap_or(0))
+        .put(3, 0)
         .put(2, fscod)
         .put(5, bsid)
         .put(2, 0)
@@ -274,12 +269,7 @@ fn eac3_record(modes: [u8; 4], dependent: u32, bytes: usize, samples: u32, rate:
         .put(1, low)
         .put(3, 0)
         .put(4, dependent);
-    if dependent > 0 {
-        record.put(9, 0)
-    } else {
-        record.put(1, 0)
-    };
-    record.to_bytes()
+    record.put(if dependent > 0 { 9 } else { 1 }, 0).to_bytes()
 }
 
 /// Updates the payload of `dec3` for another frame of the same unit.

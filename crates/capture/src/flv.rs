@@ -1,9 +1,10 @@
-//! HDS fragments taken apart into the samples of their FLV tags (Adobe Flash Video File Format
-//! Specification 10.1 §E.4). The sizes of the tags have been checked before.
+//! A demultiplexer of HDS fragments: the samples of their FLV tags (Adobe Flash Video File Format
+//! Specification 10.1 §E.4). The check of the body has already verified the sizes of the tags.
 
 use crate::{
     CaptureError,
     audio_frames::{AudioCoding, AudioFormat, Framing},
+    rendition::Demuxer,
     sample_entry::{self, TrackEntry},
     samples::{AudioPackets, AudioSamples, Sample, TrackSamples},
 };
@@ -44,13 +45,24 @@ pub(super) fn tags(body: &Bytes) -> Result<Vec<Bytes>, Failure> {
     Ok(found)
 }
 
-/// The header of an FLV file (§E.2) that may hold video and audio, and the size of no tag before
-/// the first.
+/// The header of an FLV file with video and audio (§E.2), and the size 0 of the tag before the
+/// first.
 pub(super) const FILE_HEADER: [u8; 13] = [b'F', b'L', b'V', 1, 5, 0, 0, 0, 9, 0, 0, 0, 0];
 
-impl FlvDemuxer {
-    /// Returns the samples of a fragment.
-    pub(super) fn segment(&mut self, body: &Bytes) -> Result<Vec<TrackSamples>, CaptureError> {
+/// Sets the configuration of a stream, which must not change.
+fn configure<T: PartialEq>(known: &mut Option<T>, made: Option<T>, media: &str) -> Result<(), CaptureError> {
+    let made = made.ok_or_else(|| {
+        Failure::new(Reason::BadFlv, format!("a configuration of {media} that cannot be read"))
+    })?;
+    if known.as_ref().is_some_and(|known| *known != made) {
+        return Err(CaptureError::unsupported(format!("{media} whose configuration changes")));
+    }
+    *known = Some(made);
+    Ok(())
+}
+
+impl Demuxer for FlvDemuxer {
+    fn segment(&mut self, body: &Bytes, _: &mut Option<i64>) -> Result<Vec<TrackSamples>, CaptureError> {
         for media in tags(body)? {
             let mut rest = media.as_ref();
             while let Some(tag) = TagHeader::read(rest) {
@@ -82,7 +94,9 @@ impl FlvDemuxer {
         }
         Ok(found)
     }
+}
 
+impl FlvDemuxer {
     /// Takes VIDEODATA (§E.4.3).
     fn video(&mut self, data: &[u8], time: i64) -> Result<(), CaptureError> {
         let Some(&[head, packet, c0, c1, c2]) = data.first_chunk::<5>() else { return Ok(()) };
@@ -92,24 +106,13 @@ impl FlvDemuxer {
             return Ok(());
         }
         if head & 0x80 != 0 || coding != 7 {
-            return Err(CaptureError::Unsupported(format!("FLV with video of coding {coding}")));
+            return Err(CaptureError::unsupported(format!("FLV with video of coding {coding}")));
         }
         let body = data.get(5..).unwrap_or_default();
         match packet {
             0 => {
                 let made = sample_entry::video_entry(*b"avc1", *b"avcC", body, None);
-                let made = made.ok_or_else(|| {
-                    Failure::new(Reason::BadFlv, "an AVC configuration that cannot be read")
-                })?;
-                match &self.video_entry {
-                    None => self.video_entry = Some(made),
-                    Some(known) if *known == made => {}
-                    Some(_) => {
-                        return Err(CaptureError::Unsupported(
-                            "video whose configuration changes".to_owned(),
-                        ));
-                    }
-                }
+                configure(&mut self.video_entry, made, "video")?;
             }
             1 if self.video_entry.is_none() => {
                 return Err(Failure::new(Reason::BadFlv, "video before its configuration").into());
@@ -131,20 +134,7 @@ impl FlvDemuxer {
     fn audio(&mut self, data: &[u8], time: i64) -> Result<(), CaptureError> {
         let Some((&head, rest)) = data.split_first() else { return Ok(()) };
         match (head >> 4, rest.split_first()) {
-            (10, Some((0, config))) => {
-                let made = aac(config).ok_or_else(|| {
-                    Failure::new(Reason::BadFlv, "an AAC configuration that cannot be read")
-                })?;
-                match &self.aac {
-                    None => self.aac = Some(made),
-                    Some(known) if *known == made => {}
-                    Some(_) => {
-                        return Err(CaptureError::Unsupported(
-                            "audio whose configuration changes".to_owned(),
-                        ));
-                    }
-                }
-            }
+            (10, Some((0, config))) => configure(&mut self.aac, aac(config), "audio")?,
             (10, Some((_, frame))) => {
                 let Some((_, rate, samples)) = self.aac else {
                     return Err(Failure::new(Reason::BadFlv, "audio before its configuration").into());
@@ -156,7 +146,7 @@ impl FlvDemuxer {
                 frames.push(rest, Some((time, SCALE)))?;
             }
             (coding, _) => {
-                return Err(CaptureError::Unsupported(format!("FLV with audio of coding {coding}")));
+                return Err(CaptureError::unsupported(format!("FLV with audio of coding {coding}")));
             }
         }
         Ok(())
@@ -207,7 +197,7 @@ mod tests {
     }
 
     fn error(tags: &[Vec<u8>]) -> String {
-        FlvDemuxer::default().segment(&fragment(tags)).unwrap_err().to_string()
+        FlvDemuxer::default().segment(&fragment(tags), &mut None).unwrap_err().to_string()
     }
 
     #[test]
@@ -222,7 +212,7 @@ mod tests {
             tag(VIDEO, 1050, &[0x57, 0]),
         ];
         let mut demuxer = FlvDemuxer::default();
-        let found = demuxer.segment(&fragment(&tags)).unwrap();
+        let found = demuxer.segment(&fragment(&tags), &mut None).unwrap();
         let [video, audio] = &found[..] else { panic!("{found:?}") };
         assert_eq!((video.source, video.timescale, video.entry.size), (9, 1000, (320, 180)));
         let of = |sample: &Sample| (sample.decode, sample.shown, sample.data.clone());
@@ -232,7 +222,7 @@ mod tests {
         // 1021 ms is rounded; frames have 1024 samples.
         assert_eq!(audio.samples.iter().map(|s| s.decode).collect::<Vec<_>>(), [48_000, 49_024]);
         // Without a new configuration, the next fragment continues.
-        let next = demuxer.segment(&fragment(&[tag(AUDIO, 1043, &[0xaf, 1, 1])])).unwrap();
+        let next = demuxer.segment(&fragment(&[tag(AUDIO, 1043, &[0xaf, 1, 1])]), &mut None).unwrap();
         assert_eq!(next[0].samples[0].decode, 50_048);
     }
 
@@ -242,12 +232,15 @@ mod tests {
         assert_eq!(error(&[frame]), "bad_flv: video before its configuration");
         assert_eq!(error(&[tag(AUDIO, 0, &[0xaf, 1, 7])]), "bad_flv: audio before its configuration");
         let broken = tag(VIDEO, 0, &video(0, [0; 3], &record()[..9]));
-        assert_eq!(error(&[broken]), "bad_flv: an AVC configuration that cannot be read");
-        assert_eq!(error(&[tag(AUDIO, 0, &[0xaf, 0])]), "bad_flv: an AAC configuration that cannot be read");
+        assert_eq!(error(&[broken]), "bad_flv: a configuration of video that cannot be read");
+        assert_eq!(
+            error(&[tag(AUDIO, 0, &[0xaf, 0])]),
+            "bad_flv: a configuration of audio that cannot be read"
+        );
         let changes = [tag(AUDIO, 0, &[0xaf, 0, 0x11, 0x90]), tag(AUDIO, 0, &[0xaf, 0, 0x12, 0x10])];
         assert_eq!(error(&changes), "audio whose configuration changes cannot be captured");
         let again = [changes[0].clone(), changes[0].clone()];
-        assert!(FlvDemuxer::default().segment(&fragment(&again)).unwrap().is_empty());
+        assert!(FlvDemuxer::default().segment(&fragment(&again), &mut None).unwrap().is_empty());
     }
 
     #[test]
@@ -261,7 +254,7 @@ mod tests {
         #[test]
         fn no_fragment_makes_it_panic(bytes in proptest::collection::vec(0_u8.., 0..300), kind in 8_u8..10) {
             let tags = [tag(VIDEO, 0, &video(0, [0; 3], &record())), tag(kind, 1, &bytes), bytes];
-            let _ = FlvDemuxer::default().segment(&fragment(&tags));
+            let _ = FlvDemuxer::default().segment(&fragment(&tags), &mut None);
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Saves a stream, as a client receives it, in one file, and lists each request.
 //!
-//! Samples are those of the server to the byte, at the times it gave them. Fragments (CMAF, Smooth
-//! Streaming) keep their timescales and times. Transport streams, packed audio and FLV tags are
-//! taken apart by readers that share no code with the packager.
+//! Samples keep the bytes and times that the server sent. Fragments (CMAF, Smooth Streaming) keep
+//! their timescales too. The demultiplexers of transport streams, packed audio and FLV tags share
+//! no code with the packager.
 //!
 //! - `ts`, `packed_audio`, `flv`: the demultiplexers
 //! - `nal`, `audio_frames`: the syntax of elementary streams
 //! - `samples`: samples and their times
-//! - `sample_entry`, `smooth`: sample entries for streams that come without
+//! - `sample_entry`, `smooth`: sample entries for streams that have none
 //! - `mp4`: the output file
-//! - `rendition`: one rendition from segment to segment, and how timelines are joined
+//! - `rendition`: the state of one rendition from segment to segment, and joined timelines
 
 mod audio_frames;
 mod flv;
@@ -23,6 +23,7 @@ mod smooth;
 mod ts;
 
 use bytes::Bytes;
+use flv::FlvDemuxer;
 use latemux_client::{
     check::{Check, Init},
     failure::Failure,
@@ -56,7 +57,7 @@ pub enum CaptureError {
     /// The manifest at this URL cannot be played.
     #[error("{0}: {1}")]
     Manifest(Url, ManifestError),
-    /// A stream that cannot be saved in the chosen format.
+    /// The stream cannot be saved in the chosen format.
     #[error("{0} cannot be captured")]
     Unsupported(String),
     /// The output cannot be written.
@@ -82,7 +83,8 @@ pub enum OutputFormat {
 /// Options of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CaptureOptions {
-    /// Bits per second. Of each set, the highest rendition that is not above is captured.
+    /// Bits per second. The highest rendition of each set that does not exceed them is captured, or
+    /// else the lowest.
     pub rate: u64,
     /// The format of the output.
     pub format: OutputFormat,
@@ -128,8 +130,8 @@ struct Capture<'a> {
     timelines: Timelines,
 }
 
-/// Fetches a whole title, and writes its media to `out` and a line of JSON for each request to
-/// `trace`. The first error ends the capture; the output then consists of whole fragments.
+/// Fetches a whole title. Writes its media to `out`, and a line of JSON for each request to
+/// `trace`. The first error ends the capture.
 ///
 /// # Errors
 /// - [`CaptureError::Failed`] if a request fails, or a body fails its check.
@@ -184,8 +186,8 @@ impl Capture<'_> {
         if options.format == OutputFormat::Mp4 {
             self.begin(&mut renditions, out).await?;
         } else if renditions.len() > 1 {
-            let why = "audio and video in separate segments, as a format other than MP4,";
-            return Err(CaptureError::Unsupported(why.to_owned()));
+            let what = "a stream with audio and video in separate segments, in a format other than MP4,";
+            return Err(CaptureError::unsupported(what));
         }
         if options.format == OutputFormat::Flv {
             out.write_all(&flv::FILE_HEADER)?;
@@ -198,7 +200,7 @@ impl Capture<'_> {
     }
 
     /// Writes the head of the MP4. Streams without init segments state their coding in their first
-    /// segment, so that is fetched first.
+    /// segments, which are therefore fetched first.
     async fn begin(
         &mut self,
         renditions: &mut [RenditionCapture],
@@ -210,9 +212,9 @@ impl Capture<'_> {
         {
             let segment = self.segment(rendition).await?;
             let Output::Streams { demuxer, queues } = &mut rendition.output else { continue };
-            let found =
-                demuxer.segment(&segment, &mut self.timelines).map_err(|why| why.of(&segment.resource))?;
-            for found in found {
+            let reference = self.timelines.references.entry(segment.timeline).or_default();
+            let found = demuxer.segment(&segment.body, reference);
+            for found in found.map_err(|why| why.of(&segment.resource))? {
                 let queue = self.movie.add_samples(&found)?;
                 queues.push((found.source, queue));
                 first.push((queue, found));
@@ -242,13 +244,12 @@ impl Capture<'_> {
                     .map_err(|why| why.of(&segment.resource))
             }
             Output::Streams { demuxer, queues } => {
-                let found = demuxer
-                    .segment(&segment, &mut self.timelines)
-                    .map_err(|why| why.of(&segment.resource))?;
-                for found in found {
+                let reference = self.timelines.references.entry(segment.timeline).or_default();
+                let found = demuxer.segment(&segment.body, reference);
+                for found in found.map_err(|why| why.of(&segment.resource))? {
                     let known = queues.iter().find(|(source, _)| *source == found.source);
-                    let late = || "a track that starts after the first segment".to_owned();
-                    let (_, queue) = known.ok_or_else(|| CaptureError::Unsupported(late()))?;
+                    let late = || CaptureError::unsupported("a track that starts after the first segment");
+                    let (_, queue) = known.ok_or_else(late)?;
                     self.movie.samples(*queue, found, segment.later, out)?;
                 }
                 Ok(())
@@ -264,11 +265,10 @@ impl Capture<'_> {
     /// Fetches and checks the next segment of a rendition.
     async fn segment(&mut self, rendition: &mut RenditionCapture) -> Result<FetchedSegment, CaptureError> {
         let index = rendition.next;
-        let gone =
-            || CaptureError::Unsupported(format!("a rendition whose segment {index} has no valid address"));
         let segments = rendition.segments.clone();
         let (Some(resource), Some(common)) = (segments.resource(index), segments.group(index)) else {
-            return Err(gone());
+            let what = format!("a rendition whose segment {index} has no valid address");
+            return Err(CaptureError::unsupported(what));
         };
         let group = segments.group_index(index);
         let (_, body) = self.get("segment", &resource, MAX_SEGMENT).await?;
@@ -301,18 +301,7 @@ impl Capture<'_> {
         limit: usize,
     ) -> Result<(Fetched, Bytes), CaptureError> {
         let due = Instant::now();
-        let mut body = Vec::new();
-        let mut keep = |piece: &[u8]| {
-            if body.len().saturating_add(piece.len()) > limit {
-                return Err(Failure::new(
-                    latemux_client::failure::Reason::TooLarge,
-                    format!("{}: more than {limit} bytes", resource.url),
-                ));
-            }
-            body.extend_from_slice(piece);
-            Ok(())
-        };
-        let fetched = self.client.get(&mut self.connection, resource, due, &mut keep).await;
+        let (fetched, body) = self.client.get_whole(&mut self.connection, resource, due, limit).await;
         let (bytes, first_byte, latency, error) = match &fetched {
             Ok(fetched) => (fetched.bytes, Some(fetched.first_byte), fetched.latency, None),
             Err(FailedFetch { failure, bytes, latency }) => {
@@ -344,7 +333,7 @@ impl Capture<'_> {
         options: CaptureOptions,
     ) -> Result<RenditionCapture, CaptureError> {
         let place = set.highest_within(options.rate);
-        let none = || CaptureError::Unsupported("a rendition without segments".to_owned());
+        let none = || CaptureError::unsupported("a rendition without segments");
         let rendition = set.renditions.get(place).ok_or_else(none)?;
         let mut periods = Vec::new();
         for index in rendition.index.periods() {
@@ -358,36 +347,32 @@ impl Capture<'_> {
                 Index::Joined(_) => return Err(none()),
             }
         }
-        let segments = match periods.as_slice() {
-            [one] => one.clone(),
-            _ => Arc::new(Segments::joined(periods)),
-        };
+        let segments = Segments::joined(periods);
         let container = segments.group(0).ok_or_else(none)?.container;
         if segments.groups.iter().any(|group| group.container != container) {
-            return Err(CaptureError::Unsupported("a rendition of several containers".to_owned()));
+            return Err(CaptureError::unsupported("a rendition of several containers"));
         }
         let kept = match (options.format, container) {
             (OutputFormat::Mp4, _) => self.kept(rendition, &segments).await?,
             (OutputFormat::Ts, Container::Ts) | (OutputFormat::Flv, Container::F4f) => Output::Bytes,
             (format, _) => {
                 let (name, wanted) = (presentation.protocol.name(), format.name());
-                return Err(CaptureError::Unsupported(format!("this {name} as {wanted}")));
+                return Err(CaptureError::unsupported(format!("this {name} as {wanted}")));
             }
         };
         Ok(RenditionCapture::new(segments, kept))
     }
 
-    /// Chooses how a rendition becomes tracks of an MP4.
+    /// Returns the way in which a rendition is written to an MP4, and adds the tracks of fragments.
     async fn kept(&mut self, rendition: &Rendition, segments: &Segments) -> Result<Output, CaptureError> {
-        let streams = |demuxer| Ok(Output::Streams { demuxer: Box::new(demuxer), queues: Vec::new() });
+        let streams = |demuxer: Box<dyn Demuxer>| Ok(Output::Streams { demuxer, queues: Vec::new() });
         let Some(first) = segments.group(0) else { return Ok(Output::Bytes) };
         match first.container {
             Container::Cmaf => {
                 let mut groups: Vec<(Option<Arc<Init>>, Vec<SourceTrack>)> = Vec::new();
                 let mut before: Option<&Resource> = None;
                 for group in &segments.groups {
-                    let without =
-                        || CaptureError::Unsupported("fragments without an init segment".to_owned());
+                    let without = || CaptureError::unsupported("fragments without an init segment");
                     let resource = group.init.as_ref().ok_or_else(without)?;
                     let known = groups.last().filter(|_| before == Some(resource)).cloned();
                     before = Some(resource);
@@ -408,29 +393,25 @@ impl Capture<'_> {
                 Ok(Output::Fragments { groups })
             }
             Container::Smooth => {
-                let without = || "a quality level without its coding".to_owned();
-                let stated = rendition.coding.as_ref().ok_or_else(|| CaptureError::Unsupported(without()))?;
+                let without = || CaptureError::unsupported("a quality level without its coding");
+                let stated = rendition.coding.as_ref().ok_or_else(without)?;
                 let timescale = u32::try_from(first.timescale).ok().and_then(Timescale::new);
-                let too_much = || CaptureError::Unsupported("a TimeScale of more than 32 bits".to_owned());
+                let too_much = || CaptureError::unsupported("a TimeScale of more than 32 bits");
                 let entry = smooth::entry(stated)?;
                 let track = self.movie.add_track(&entry, timescale.ok_or_else(too_much)?, &stated.language);
                 Ok(Output::Fragments { groups: vec![(None, vec![track])] })
             }
             Container::WebVtt | Container::Ttml => {
-                let what = "text in separate documents, as a track of an MP4,";
-                Err(CaptureError::Unsupported(what.to_owned()))
+                Err(CaptureError::unsupported("text in separate documents, as a track of an MP4,"))
             }
-            Container::Ts => streams(Demuxer::Ts(TsDemuxer::default())),
-            Container::F4f => streams(Demuxer::Flv(Box::default())),
+            Container::Ts => streams(Box::new(TsDemuxer::default())),
+            Container::F4f => streams(Box::new(FlvDemuxer::default())),
             Container::PackedAudio => {
                 let resource = segments.resource(0);
-                let framing =
-                    packed_audio::framing(resource.as_ref().map_or("", |resource| resource.url.path()));
-                streams(Demuxer::Packed(PackedAudioDemuxer::new(framing)))
+                let path = resource.as_ref().map_or("", |resource| resource.url.path());
+                streams(Box::new(PackedAudioDemuxer::new(packed_audio::framing(path))))
             }
-            Container::Opaque => {
-                Err(CaptureError::Unsupported("an encrypted or unknown container".to_owned()))
-            }
+            Container::Opaque => Err(CaptureError::unsupported("an encrypted or unknown container")),
         }
     }
 }
@@ -446,6 +427,10 @@ impl OutputFormat {
 }
 
 impl CaptureError {
+    fn unsupported(what: impl Into<String>) -> Self {
+        Self::Unsupported(what.into())
+    }
+
     /// Adds the URL of the body that failed.
     fn of(self, resource: &Resource) -> Self {
         match self {

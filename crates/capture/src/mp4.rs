@@ -92,7 +92,7 @@ impl Mp4 {
         Ok(added)
     }
 
-    /// Lets the tracks of another init segment continue `tracks`, in their order.
+    /// Makes the tracks of another init segment continue `tracks`, in the same order.
     pub(super) fn continue_as(
         &mut self,
         init: &Bytes,
@@ -100,7 +100,7 @@ impl Mp4 {
     ) -> Result<Vec<SourceTrack>, CaptureError> {
         let mut other = Self::default();
         let mut added = other.add(init).map_err(Failure::from)?;
-        let changes = || CaptureError::Unsupported("a track whose kind or timescale changes".to_owned());
+        let changes = || CaptureError::unsupported("a track whose kind or timescale changes");
         for (place, added) in added.iter_mut().enumerate() {
             let known = tracks.get(place).ok_or_else(changes)?;
             let ours = self.tracks.iter_mut().find(|track| track.track_id == known.id).ok_or_else(changes)?;
@@ -161,7 +161,7 @@ impl Mp4 {
 
     /// Adds a track that arrives as samples, and returns its index among such tracks.
     pub(super) fn add_samples(&mut self, found: &TrackSamples) -> Result<usize, CaptureError> {
-        let no_scale = || CaptureError::Unsupported("a track without a timescale".to_owned());
+        let no_scale = || CaptureError::unsupported("a track without a timescale");
         let timescale = Timescale::new(found.timescale).ok_or_else(no_scale)?;
         let id = self.add_entry(&found.entry, timescale, &found.language);
         self.queues.push(Queue { id, shift: 0, entry: found.entry.clone(), samples: Vec::new() });
@@ -189,8 +189,8 @@ impl Mp4 {
         }
     }
 
-    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took
-    /// before.
+    /// Takes samples of a track, and adds `later` seconds to their times. Writes the samples that
+    /// the last call took.
     pub(super) fn samples(
         &mut self,
         place: usize,
@@ -200,7 +200,7 @@ impl Mp4 {
     ) -> Result<(), CaptureError> {
         let Some(queue) = self.queues.get_mut(place) else { return Ok(()) };
         if !queue.entry.can_replace(&found.entry) {
-            return Err(CaptureError::Unsupported("a track whose coding changes".to_owned()));
+            return Err(CaptureError::unsupported("a track whose coding changes"));
         }
         let later = ticks(later, found.timescale);
         for sample in &mut found.samples {
@@ -213,7 +213,7 @@ impl Mp4 {
         self.write(id, shift, &before, next, out)
     }
 
-    /// Writes all samples that wait.
+    /// Writes the last samples of each track.
     pub(super) fn finish(&mut self, out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
         for place in 0..self.queues.len() {
             let Some(queue) = self.queues.get_mut(place) else { break };
@@ -223,7 +223,7 @@ impl Mp4 {
         Ok(())
     }
 
-    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind
+    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample after
     /// them.
     fn write(
         &mut self,
@@ -248,23 +248,25 @@ impl Mp4 {
             });
         }
         let decode_time = u64::try_from(first.decode.saturating_add(shift)).unwrap_or(0);
-        let spec = FragmentSpec {
-            sequence: self.next_sequence(),
-            track_id,
-            sample_description_index: None,
-            decode_time,
-            samples: &emit,
-        };
-        let mut head = Vec::new();
-        fragment(&spec, &mut head).map_err(Failure::from)?;
-        out.write_all(&head)?;
+        self.write_head(track_id, None, decode_time, &emit, out)?;
         samples.iter().try_for_each(|sample| Ok(out.write_all(&sample.data)?))
     }
 
-    /// Returns the number of the next fragment.
-    fn next_sequence(&mut self) -> u32 {
+    /// Writes the next `moof` and the header of its `mdat`.
+    fn write_head(
+        &mut self,
+        track_id: u32,
+        sample_description_index: Option<u32>,
+        decode_time: u64,
+        samples: &[EmitSample],
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
         self.sequence = self.sequence.saturating_add(1);
-        self.sequence
+        let sequence = self.sequence;
+        let spec = FragmentSpec { sequence, track_id, sample_description_index, decode_time, samples };
+        let mut head = Vec::new();
+        fragment(&spec, &mut head).map_err(Failure::from)?;
+        Ok(out.write_all(&head)?)
     }
 
     /// Returns the number of tracks.
@@ -352,21 +354,12 @@ impl Mp4 {
             let place = usize::try_from(index.saturating_sub(1)).unwrap_or(usize::MAX);
             entries.get(place).copied().unwrap_or(1)
         });
-        let spec = FragmentSpec {
-            sequence: self.next_sequence(),
-            track_id: track.id,
-            sample_description_index: mapped.or(description),
-            decode_time: stated.saturating_add_signed(later),
-            samples: &samples,
-        };
-        let mut head = Vec::new();
-        fragment(&spec, &mut head).map_err(Failure::from)?;
-        out.write_all(&head)?;
+        let decode_time = stated.saturating_add_signed(later);
+        self.write_head(track.id, mapped.or(description), decode_time, &samples, out)?;
         media.into_iter().try_for_each(|run| Ok(out.write_all(run)?))
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "33 bits at 90 kHz, or less")]
 fn seconds(ticks: i64, timescale: u32) -> f64 {
     ticks as f64 / f64::from(timescale)
 }

@@ -46,11 +46,7 @@ impl VideoCoding {
     pub(super) fn record(self, sets: &[Vec<u8>]) -> Option<Vec<u8>> {
         let of = |kind: u8| sets.iter().filter(move |set| self.kind(set) == Some(kind));
         match self {
-            Self::Avc => avc_record(
-                &of(7).collect::<Vec<_>>(),
-                &of(8).collect::<Vec<_>>(),
-                &of(13).collect::<Vec<_>>(),
-            ),
+            Self::Avc => avc_record([7, 8, 13].map(|kind| of(kind).collect())),
             Self::Hevc => hevc_record(&[32, 33, 34].map(|kind| (kind, of(kind).collect()))),
         }
     }
@@ -92,14 +88,14 @@ fn put_sets(record: &mut Vec<u8>, sets: &[&Vec<u8>]) -> Option<()> {
 /// §7.3.2.1.1, ISO/IEC 14496-15 §5.3.3.1.2).
 const HIGH: [u8; 4] = [100, 110, 122, 144];
 
-fn avc_record(sequence: &[&Vec<u8>], picture: &[&Vec<u8>], extensions: &[&Vec<u8>]) -> Option<Vec<u8>> {
+fn avc_record([sequence, picture, extensions]: [Vec<&Vec<u8>>; 3]) -> Option<Vec<u8>> {
     let first = sequence.first()?;
     let &[_, profile, compatibility, level] = first.first_chunk::<4>()?;
     let count = u8::try_from(sequence.len()).ok().filter(|count| *count < 32)?;
     let mut record = vec![1, profile, compatibility, level, 0xff, 0xe0 | count];
-    put_sets(&mut record, sequence)?;
+    put_sets(&mut record, &sequence)?;
     record.push(u8::try_from(picture.len()).ok().filter(|count| *count > 0)?);
-    put_sets(&mut record, picture)?;
+    put_sets(&mut record, &picture)?;
     if HIGH.contains(&profile) {
         let payload = without_emulation_prevention(first);
         let mut bits = BitReader::new(&payload);
@@ -110,19 +106,17 @@ fn avc_record(sequence: &[&Vec<u8>], picture: &[&Vec<u8>], extensions: &[&Vec<u8
             bits.skip(1)?;
         }
         let (luma_depth, chroma_depth) = (bits.ue()?, bits.ue()?);
-        record.extend([
-            0xfc | at_most(chroma, 3)?,
-            0xf8 | at_most(luma_depth, 7)?,
-            0xf8 | at_most(chroma_depth, 7)?,
-        ]);
+        record.extend(formats(chroma, luma_depth, chroma_depth)?);
         record.push(u8::try_from(extensions.len()).ok()?);
-        put_sets(&mut record, extensions)?;
+        put_sets(&mut record, &extensions)?;
     }
     Some(record)
 }
 
-fn at_most(value: u32, most: u8) -> Option<u8> {
-    u8::try_from(value).ok().filter(|value| *value <= most)
+/// Returns the bytes of a record for the chroma format and the bit depths less 8.
+fn formats(chroma: u32, luma_depth: u32, chroma_depth: u32) -> Option<[u8; 3]> {
+    let at_most = |value: u32, most: u8| u8::try_from(value).ok().filter(|value| *value <= most);
+    Some([0xfc | at_most(chroma, 3)?, 0xf8 | at_most(luma_depth, 7)?, 0xf8 | at_most(chroma_depth, 7)?])
 }
 
 fn hevc_record(sets: &[(u8, Vec<&Vec<u8>>); 3]) -> Option<Vec<u8>> {
@@ -159,14 +153,8 @@ fn hevc_record(sets: &[(u8, Vec<&Vec<u8>>); 3]) -> Option<Vec<u8>> {
     // ISO/IEC 14496-15 §8.3.3.1.2. Spatial segmentation, parallelism and frame rate are not stated.
     let mut record = vec![1];
     record.extend_from_slice(profile);
-    record.extend([
-        0xf0,
-        0,
-        0xfc,
-        0xfc | at_most(chroma, 3)?,
-        0xf8 | at_most(luma_depth, 7)?,
-        0xf8 | at_most(chroma_depth, 7)?,
-    ]);
+    record.extend([0xf0, 0, 0xfc]);
+    record.extend(formats(chroma, luma_depth, chroma_depth)?);
     record.extend([0, 0, (sub_layers + 1) << 3 | nesting << 2 | 3, 3]);
     for (kind, sets) in sets {
         record.push(0x80 | kind);

@@ -3,8 +3,10 @@
 use crate::{
     CaptureError,
     audio_frames::Framing,
+    rendition::Demuxer,
     samples::{AudioSamples, TrackSamples},
 };
+use bytes::Bytes;
 use latemux_client::{
     failure::{Failure, Reason},
     packed_audio::{tag_length, time_of},
@@ -17,7 +19,7 @@ pub(super) struct PackedAudioDemuxer {
     audio: AudioSamples,
 }
 
-/// Returns the framing for the extension of a segment's path, which is all that states it.
+/// Returns the framing for the extension of a segment's path. Nothing else states it.
 pub(super) fn framing(path: &str) -> Framing {
     match path.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
         Some("mp3") => Framing::Mpeg,
@@ -31,17 +33,16 @@ impl PackedAudioDemuxer {
     pub(super) const fn new(framing: Framing) -> Self {
         Self { audio: AudioSamples::new(framing) }
     }
+}
 
-    /// Prepares for a discontinuity: times may change.
-    pub(super) fn discontinuity(&mut self) {
+impl Demuxer for PackedAudioDemuxer {
+    fn discontinuity(&mut self) {
         self.audio.restart();
     }
 
-    /// Returns the samples of a segment. `reference` is a time near which its own is, and is
-    /// updated.
-    pub(super) fn segment(
+    fn segment(
         &mut self,
-        body: &[u8],
+        body: &Bytes,
         reference: &mut Option<i64>,
     ) -> Result<Vec<TrackSamples>, CaptureError> {
         let bad = |why: &str| Failure::new(Reason::BadAudio, why);
@@ -86,7 +87,7 @@ mod tests {
         parts: &[&[u8]],
         reference: &mut Option<i64>,
     ) -> Result<Vec<i64>, String> {
-        let found = demuxer.segment(&parts.concat(), reference).map_err(|error| error.to_string())?;
+        let found = demuxer.segment(&parts.concat().into(), reference).map_err(|error| error.to_string())?;
         let [track] = &found[..] else { return Ok(Vec::new()) };
         assert!(track.samples.iter().all(|sample| sample.data == FRAME[7..] && sample.is_sync));
         assert_eq!((track.timescale, track.entry.handler.0), (48_000, *b"soun"));
@@ -111,7 +112,7 @@ mod tests {
         let mut demuxer = PackedAudioDemuxer::new(Framing::Adts);
         let first = segment(&mut demuxer, &[&tag(90_000), FRAME], &mut None).unwrap();
         demuxer.discontinuity();
-        // A tenth of a frame later than continuous: kept only because times restart.
+        // This is a tenth of a frame too late. The time is kept only because times restart.
         let second = segment(&mut demuxer, &[&tag(90_000 + 1920 + 192), FRAME], &mut None).unwrap();
         assert_eq!((first, second), (vec![48_000], vec![48_000 + 1024 + 102]));
     }

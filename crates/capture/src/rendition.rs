@@ -1,9 +1,6 @@
-//! One rendition from segment to segment: how it is written, and how its timelines are joined.
+//! The state of one rendition from segment to segment, and the joining of its timelines.
 
-use crate::{
-    CaptureError, flv::FlvDemuxer, mp4::SourceTrack, packed_audio::PackedAudioDemuxer, samples::TrackSamples,
-    ts::TsDemuxer,
-};
+use crate::{CaptureError, mp4::SourceTrack, samples::TrackSamples};
 use bytes::Bytes;
 use latemux_client::{
     check::{Init, Span, timeline::Timeline},
@@ -28,38 +25,45 @@ pub(super) enum Output {
     /// Fragments. For each group of segments: its init segment, and its tracks in the output.
     Fragments { groups: Vec<(Option<Arc<Init>>, Vec<SourceTrack>)> },
     /// Elementary streams. `queues` holds, for each stream of the source, its queue in the output.
-    Streams { demuxer: Box<Demuxer>, queues: Vec<(u32, usize)> },
+    Streams { demuxer: Box<dyn Demuxer>, queues: Vec<(u32, usize)> },
     /// The bytes of the body, or of its FLV tags.
     Bytes,
 }
 
 /// A demultiplexer, kept from segment to segment.
-pub(super) enum Demuxer {
-    Ts(TsDemuxer),
-    Packed(PackedAudioDemuxer),
-    Flv(Box<FlvDemuxer>),
+pub(super) trait Demuxer: Send {
+    /// Returns the samples of a segment. `reference` is a time near the segment's 33-bit time
+    /// stamps, which the demultiplexer updates.
+    fn segment(
+        &mut self,
+        body: &Bytes,
+        reference: &mut Option<i64>,
+    ) -> Result<Vec<TrackSamples>, CaptureError>;
+
+    /// Prepares for a discontinuity, after which times may restart.
+    fn discontinuity(&mut self) {}
 }
 
 /// A segment that was fetched and checked.
 pub(super) struct FetchedSegment {
     pub(super) resource: Resource,
     pub(super) body: Bytes,
-    /// The index of its group of segments.
+    /// The index of the segment's group.
     pub(super) group: usize,
     pub(super) timeline: u32,
-    /// Its start as the manifest states it, in ticks of its group.
+    /// The start that the manifest states, in ticks of the group.
     pub(super) time: u64,
-    /// Seconds to add to its own times.
+    /// Seconds to add to the segment's own times.
     pub(super) later: f64,
 }
 
 /// The timelines of a presentation, which become one in the output.
 #[derive(Debug, Default)]
 pub(super) struct Timelines {
-    /// For each timeline, a time near which its 33-bit time stamps are.
-    references: BTreeMap<u32, Option<i64>>,
-    /// For each timeline that only its first segment defines: seconds from the presentation's times
-    /// to its own.
+    /// For each timeline, a time near its 33-bit time stamps.
+    pub(super) references: BTreeMap<u32, Option<i64>>,
+    /// For each timeline whose offset the manifest does not state: the seconds to add to
+    /// presentation times to get its own times. Its first segment determines them.
     offsets: BTreeMap<u32, f64>,
     /// The offset of the first timeline, whose times are kept.
     base: Option<f64>,
@@ -81,8 +85,8 @@ pub(super) fn next(renditions: &mut [RenditionCapture]) -> Option<&mut Rendition
 }
 
 impl Timelines {
-    /// Returns the seconds to add to the times of a segment with these spans, so that it continues
-    /// the timeline of the first segment.
+    /// Returns the seconds to add to the times of a segment with these spans, so that the segment
+    /// continues the timeline of the first one.
     pub(super) fn later(&mut self, rendition: &mut RenditionCapture, index: usize, spans: &[Span]) -> f64 {
         let (Some(group), Some((start, _))) =
             (rendition.segments.group(index), rendition.segments.time(index))
@@ -101,30 +105,6 @@ impl Timelines {
         let ends = spans.iter().map(|span| span.begins + (span.end - span.decode));
         rendition.end = ends.max_by(f64::total_cmp).map_or(rendition.end, |end| end - offset);
         *self.base.get_or_insert(offset) - offset
-    }
-}
-
-impl Demuxer {
-    pub(super) fn segment(
-        &mut self,
-        segment: &FetchedSegment,
-        timelines: &mut Timelines,
-    ) -> Result<Vec<TrackSamples>, CaptureError> {
-        let reference = timelines.references.entry(segment.timeline).or_default();
-        match self {
-            Self::Ts(ts) => ts.segment(&segment.body, reference),
-            Self::Packed(packed) => packed.segment(&segment.body, reference),
-            Self::Flv(flv) => flv.segment(&segment.body),
-        }
-    }
-
-    /// Prepares for a discontinuity: times may change.
-    pub(super) fn discontinuity(&mut self) {
-        match self {
-            Self::Ts(ts) => ts.discontinuity(),
-            Self::Packed(packed) => packed.discontinuity(),
-            Self::Flv(_) => {}
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sample entries (ISO/IEC 14496-12 §8.5.2) for streams that come without one.
+//! Sample entries (ISO/IEC 14496-12 §8.5.2) for streams that have none.
 
 use crate::audio_frames::{AudioCoding, AudioFormat};
 use bytes::{BufMut, Bytes};
@@ -18,8 +18,8 @@ pub(super) struct TrackEntry {
 }
 
 impl TrackEntry {
-    /// Returns true if samples of another entry may use this one. The bit rate that Dolby's records
-    /// state differs from segment to segment.
+    /// Returns true if samples of the entry `other` may use this one. The records of Dolby's
+    /// codings may differ, since the bit rate that they state can change from segment to segment.
     pub(super) fn can_replace(&self, other: &Self) -> bool {
         self == other
             || (self.entry.format == other.entry.format && matches!(&self.entry.format.0, b"ac-3" | b"ec-3"))
@@ -28,8 +28,7 @@ impl TrackEntry {
 
 fn entry(handler: [u8; 4], format: [u8; 4], payload: &[u8]) -> TrackEntry {
     let mut raw = Vec::new();
-    put_header(&mut raw, FourCc(format), payload.len() as u64);
-    raw.extend_from_slice(payload);
+    boxed(&mut raw, format, payload);
     let entry = SampleEntry { format: FourCc(format), data_reference_index: 1, raw: raw.into() };
     TrackEntry { handler: FourCc(handler), entry, size: (0, 0) }
 }
@@ -39,8 +38,8 @@ fn boxed(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Returns a VisualSampleEntry (§12.1.3) with one configuration record. Without `size`, the size is
-/// that of the record; `None` if the record has none.
+/// Returns a VisualSampleEntry (§12.1.3) with one configuration record. Without `size`, the
+/// record's size is used. Returns `None` if the record has no size either.
 pub(super) fn video_entry(
     format: [u8; 4],
     kind: [u8; 4],
@@ -83,11 +82,11 @@ pub(super) fn describe_entry(entry: &TrackEntry) -> Option<Codec> {
 pub(super) fn audio_entry(format: &AudioFormat) -> TrackEntry {
     match &format.coding {
         AudioCoding::Aac(config) => audio(*b"mp4a", format, *b"esds", &elementary_stream(0x40, config)),
-        // MPEG-2 has the rates below 32 kHz.
-        AudioCoding::Mpeg if format.rate < 32_000 => {
-            audio(*b"mp4a", format, *b"esds", &elementary_stream(0x69, &[]))
+        AudioCoding::Mpeg => {
+            // Rates below 32 kHz are those of MPEG-2.
+            let object_type = if format.rate < 32_000 { 0x69 } else { 0x6b };
+            audio(*b"mp4a", format, *b"esds", &elementary_stream(object_type, &[]))
         }
-        AudioCoding::Mpeg => audio(*b"mp4a", format, *b"esds", &elementary_stream(0x6b, &[])),
         AudioCoding::Ac3(record) => audio(*b"ac-3", format, *b"dac3", record),
         AudioCoding::Eac3(record) => audio(*b"ec-3", format, *b"dec3", record),
     }

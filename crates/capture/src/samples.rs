@@ -41,8 +41,8 @@ pub(super) struct VideoSamples {
     /// The parameter sets of the sample entry.
     sets: Vec<Vec<u8>>,
     entry: Option<TrackEntry>,
-    /// True once a parameter set arrived that is not in the sample entry. From then on, all of them
-    /// stay in the samples.
+    /// True once a parameter set has arrived that is not in the sample entry. From then on, all
+    /// parameter sets stay in the samples.
     has_in_band_sets: bool,
     samples: Vec<Sample>,
 }
@@ -57,8 +57,9 @@ impl VideoSamples {
         self.coding == other.coding
     }
 
-    /// Takes an access unit. `is_random_access` is the statement of the container. Bytes without
-    /// times continue the unit before.
+    /// Takes an access unit, with its decode and presentation times. `is_random_access` is true if
+    /// the container states that decoding can start here. Bytes without times continue the last
+    /// unit.
     pub(super) fn push(&mut self, bytes: &[u8], times: Option<(i64, i64)>, is_random_access: bool) {
         let units = nal::units(bytes);
         let coding = self.coding;
@@ -110,8 +111,8 @@ impl VideoSamples {
                 };
                 let made = self.coding.record(&self.sets);
                 let made = made.and_then(|record| sample_entry::video_entry(format, kind, &record, None));
-                let why = "video without valid parameter sets";
-                let made = made.ok_or_else(|| CaptureError::Unsupported(why.to_owned()))?;
+                let without = || CaptureError::unsupported("video without valid parameter sets");
+                let made = made.ok_or_else(without)?;
                 self.entry.insert(made).clone()
             }
         };
@@ -120,8 +121,8 @@ impl VideoSamples {
 }
 
 /// The times of audio frames. Containers round their times, but frames have an exact number of
-/// samples. If both agree to half a frame, the time follows from the number of samples, so that
-/// rounding errors of the container are dropped.
+/// samples. If the stated time differs from the end of the last frame by at most half a frame, that
+/// end is used, so that rounding errors of the container are dropped.
 #[derive(Debug, Default)]
 struct FrameClock {
     /// The time of the next frame, in samples.
@@ -159,13 +160,8 @@ pub(super) struct AudioSamples {
 
 impl AudioSamples {
     pub(super) const fn new(framing: Framing) -> Self {
-        Self {
-            framing,
-            left: Vec::new(),
-            clock: FrameClock { next: None },
-            format: None,
-            samples: Vec::new(),
-        }
+        let clock = FrameClock { next: None };
+        Self { framing, left: Vec::new(), clock, format: None, samples: Vec::new() }
     }
 
     /// Takes bytes. `time` is that of the first frame that begins in them (ISO/IEC 13818-1
@@ -188,13 +184,8 @@ impl AudioSamples {
                 Some(_) => return Err(Failure::new(Reason::BadAudio, "the coding of the audio changes")),
             }
             let data = buffer.get(unit.data).unwrap_or_default().to_vec();
-            self.samples.push(Sample {
-                decode: at,
-                shown: at,
-                duration: Some(unit.samples),
-                is_sync: true,
-                data,
-            });
+            let duration = Some(unit.samples);
+            self.samples.push(Sample { decode: at, shown: at, duration, is_sync: true, data });
         }
         self.left = buffer.split_off(whole.min(buffer.len()));
         Ok(())
@@ -208,7 +199,7 @@ impl AudioSamples {
         (!samples.is_empty()).then(|| (format.rate, sample_entry::audio_entry(format), samples))
     }
 
-    /// Drops a partial frame, and takes the next time as it is stated.
+    /// Drops a partial frame, and uses the next stated time as it is.
     pub(super) fn restart(&mut self) {
         self.left.clear();
         self.clock = FrameClock::default();

@@ -1,5 +1,5 @@
-//! Sample entries for Smooth Streaming, whose manifest states what other protocols have in an init
-//! segment ([MS-SSTR] 2.2.2.5).
+//! Sample entries for Smooth Streaming. Its manifest states the coding that other protocols state
+//! in an init segment ([MS-SSTR] 2.2.2.5).
 
 use crate::{
     CaptureError,
@@ -24,18 +24,18 @@ pub(super) fn entry(stated: &DeclaredCoding) -> Result<TrackEntry, CaptureError>
         "AACL" | "AACH" | "AAC" | "" if stated.sampling_rate > 0 => advanced_audio(stated),
         "EC-3" => enhanced_ac3(stated),
         "TTML" | "DFXP" => Some(sample_entry::ttml_entry()),
-        other => return Err(CaptureError::Unsupported(format!("Smooth Streaming with FourCC '{other}'"))),
+        other => return Err(CaptureError::unsupported(format!("Smooth Streaming with FourCC '{other}'"))),
     };
     let what = || format!("Smooth Streaming with {} whose CodecPrivateData cannot be read", stated.four_cc);
-    made.ok_or_else(|| CaptureError::Unsupported(what()))
+    made.ok_or_else(|| CaptureError::unsupported(what()))
 }
 
 fn video(stated: &DeclaredCoding, coding: VideoCoding, format: [u8; 4], kind: [u8; 4]) -> Option<TrackEntry> {
     let sets: Vec<Vec<u8>> = nal::units(&stated.private_data).into_iter().map(<[u8]>::to_vec).collect();
     let record = coding.record(&sets)?;
     let size = Some(stated.size).filter(|(width, height)| *width > 0 && *height > 0);
-    // The manifest may state the largest size of all renditions. The configuration has the actual
-    // one.
+    // The manifest may state the largest size of all renditions. The actual size is in the
+    // parameter sets.
     sample_entry::video_entry(format, kind, &record, None)
         .or_else(|| sample_entry::video_entry(format, kind, &record, size))
 }
@@ -44,7 +44,7 @@ fn advanced_audio(stated: &DeclaredCoding) -> Option<TrackEntry> {
     if !stated.private_data.is_empty() {
         return aac(&stated.private_data).map(|(entry, ..)| entry);
     }
-    // Without private data the coding is AAC LC of that rate and those channels.
+    // Without private data, the coding is AAC LC with the stated rate and channels.
     let rate = AAC_RATES.iter().position(|rate| *rate == stated.sampling_rate)?;
     let channels = u32::from(stated.channels.min(7));
     aac(&aac_config(2, u32::try_from(rate).ok()?, channels)).map(|(entry, ..)| entry)

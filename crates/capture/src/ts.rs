@@ -5,8 +5,10 @@ use crate::{
     CaptureError,
     audio_frames::Framing,
     nal::VideoCoding,
+    rendition::Demuxer,
     samples::{AudioSamples, TrackSamples, VideoSamples},
 };
+use bytes::Bytes;
 use latemux_client::{
     failure::{Failure, Reason},
     ts::{PACKET, Packet, ProgramStream, ProgramTables, SCALE, TimeStamps, time_stamps, unwrap_time},
@@ -18,13 +20,13 @@ use std::collections::{BTreeMap, btree_map::Entry};
 pub(super) struct TsDemuxer {
     tables: ProgramTables,
     streams: BTreeMap<u16, Stream>,
-    /// The streams before a discontinuity. They may continue with other PIDs.
+    /// The streams from before a discontinuity, which may continue with other PIDs.
     before: Vec<Stream>,
 }
 
 #[derive(Debug)]
 struct Stream {
-    /// Its first PID, which identifies it.
+    /// The first PID of the stream, which identifies it even after a discontinuity.
     source: u16,
     coding: Coding,
     language: String,
@@ -42,10 +44,10 @@ enum Coding {
     Other,
 }
 
-impl TsDemuxer {
-    /// Prepares for a discontinuity: programs, PIDs and times may change. A stream continues one of
-    /// the same coding.
-    pub(super) fn discontinuity(&mut self) {
+impl Demuxer for TsDemuxer {
+    /// Prepares for a discontinuity, after which programs, PIDs and times may change. A stream then
+    /// continues one of the same coding.
+    fn discontinuity(&mut self) {
         self.tables = ProgramTables::default();
         self.before = std::mem::take(&mut self.streams).into_values().collect();
         for stream in &mut self.before {
@@ -56,11 +58,10 @@ impl TsDemuxer {
         }
     }
 
-    /// Returns the samples of a segment, video first. `reference` is a time near which all its time
-    /// stamps are, and is updated: time stamps have 33 bits and wrap around.
-    pub(super) fn segment(
+    /// Returns the samples of a segment, video first.
+    fn segment(
         &mut self,
-        body: &[u8],
+        body: &Bytes,
         reference: &mut Option<i64>,
     ) -> Result<Vec<TrackSamples>, CaptureError> {
         for packet in body.chunks_exact(PACKET) {
@@ -69,29 +70,22 @@ impl TsDemuxer {
         let mut found = Vec::new();
         for stream in self.streams.values_mut() {
             stream.flush(reference)?;
-            let (timescale, taken) = match &mut stream.coding {
-                Coding::Video(video) => (SCALE, video.take()?),
-                Coding::Audio(audio) => match audio.take() {
-                    Some((rate, entry, samples)) => (rate, Some((entry, samples))),
-                    None => (SCALE, None),
-                },
-                Coding::Other => (SCALE, None),
+            let taken = match &mut stream.coding {
+                Coding::Video(video) => video.take()?.map(|(entry, samples)| (SCALE, entry, samples)),
+                Coding::Audio(audio) => audio.take(),
+                Coding::Other => None,
             };
-            if let Some((entry, samples)) = taken {
-                let language = stream.language.clone();
-                found.push(TrackSamples {
-                    source: stream.source.into(),
-                    timescale,
-                    entry,
-                    language,
-                    samples,
-                });
+            if let Some((timescale, entry, samples)) = taken {
+                let (source, language) = (stream.source.into(), stream.language.clone());
+                found.push(TrackSamples { source, timescale, entry, language, samples });
             }
         }
         found.sort_by_key(|found| found.entry.handler != b"vide");
         Ok(found)
     }
+}
 
+impl TsDemuxer {
     fn packet(&mut self, bytes: &[u8], reference: &mut Option<i64>) -> Result<(), CaptureError> {
         let bad = |why: &str| Failure::new(Reason::BadTs, why);
         let packet = Packet::parse(bytes).map_err(bad)?;
@@ -147,8 +141,9 @@ fn coding(stream: &ProgramStream) -> Result<Coding, CaptureError> {
         0x06 if stream.descriptor(0x7a).is_some() => audio(Framing::Eac3),
         0x05 | 0x06 | 0x0d | 0x15 | 0x86 => Coding::Other,
         kind => {
-            let what = format!("a transport stream with stream type {kind:#04x}");
-            return Err(CaptureError::Unsupported(what));
+            return Err(CaptureError::unsupported(format!(
+                "a transport stream with stream type {kind:#04x}"
+            )));
         }
     })
 }
@@ -225,7 +220,7 @@ mod tests {
     fn codings_follow_from_stream_types_and_descriptors() {
         let of = |kind, descriptors: &[u8]| {
             let mut ts = TsDemuxer::default();
-            ts.segment(&tables(kind, descriptors), &mut None).map_err(|error| error.to_string())?;
+            ts.segment(&tables(kind, descriptors).into(), &mut None).map_err(|error| error.to_string())?;
             let stream = ts.streams.remove(&0x101).ok_or("no stream")?;
             Ok::<_, String>((format!("{:?}", stream.coding), stream.language))
         };
@@ -244,7 +239,7 @@ mod tests {
             noise in proptest::collection::vec(0_u8.., 0..600),
         ) {
             let pes = [&[0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, 0, 1][..], &payload[..payload.len().min(170)]].concat();
-            let _ = TsDemuxer::default().segment(&[tables(kind, &[]), packet(0x101, &pes), noise].concat(), &mut None);
+            let _ = TsDemuxer::default().segment(&[tables(kind, &[]), packet(0x101, &pes), noise].concat().into(), &mut None);
         }
     }
 }

@@ -38,7 +38,7 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let parts = runtime.block_on(fetch(run, flags)).with_context(|| run.to_owned())?;
-    Ok(Run::merge_named(run, parts)?)
+    Ok(Run::merge(run, &parts)?)
 }
 
 /// Fetches all parts in a bucket, each with its name.

@@ -1,84 +1,75 @@
 //! The reasons for which a request can fail. Their names in reports are stable.
 
-use std::fmt;
-
-/// The reason why a request failed. [`Display`](fmt::Display) writes its stable name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The reason why a request failed. [`Display`](std::fmt::Display) writes its stable name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Reason {
     /// The connection was refused.
+    #[error("connection_refused")]
     Refused,
     /// The host name could not be resolved, or the server could not be reached.
+    #[error("unreachable")]
     Unreachable,
     /// The TLS handshake failed.
+    #[error("tls")]
     Tls,
     /// The connection ended before the response began.
+    #[error("closed")]
     Closed,
     /// The response was not valid HTTP.
+    #[error("bad_response")]
     BadResponse,
     /// The response did not end within the timeout.
+    #[error("timeout")]
     Timeout,
     /// The connection ended within the body.
+    #[error("short_body")]
     ShortBody,
     /// The body has another length than the requested range.
+    #[error("wrong_length")]
     WrongLength,
-    /// The response has another range than the requested one, or the whole resource.
+    /// The response does not have the requested range, or has a range although none was requested.
+    #[error("wrong_range")]
     WrongRange,
     /// The body is longer than the limit for its kind.
+    #[error("body_too_large")]
     TooLarge,
-    /// There were too many redirects, or one without a valid target.
+    /// There were too many redirects, or a redirect had no valid target.
+    #[error("redirects")]
     Redirects,
     /// The URL is on a host that is not allowed.
+    #[error("host_not_allowed")]
     HostNotAllowed,
     /// The status is not a success.
+    #[error("status_{0}")]
     Status(u16),
-    /// A manifest, playlist or segment index cannot be played. The name is that of
+    /// A manifest, playlist or segment index cannot be played. The field is the
     /// [`ManifestError::reason`](crate::manifest::ManifestError::reason).
+    #[error("{0}")]
     Manifest(&'static str),
     /// The ISO base media boxes are damaged.
+    #[error("bad_boxes")]
     BadBoxes,
     /// The packets or tables of a transport stream are damaged.
+    #[error("bad_ts")]
     BadTs,
     /// Packets of a transport stream are missing.
+    #[error("ts_continuity")]
     TsContinuity,
     /// The FLV tags are damaged.
+    #[error("bad_flv")]
     BadFlv,
     /// The audio frames are damaged.
+    #[error("bad_audio")]
     BadAudio,
     /// The body is not a document of timed text.
+    #[error("bad_text")]
     BadText,
     /// The media begins at another time than its manifest states.
+    #[error("wrong_time")]
     WrongTime,
-    /// The media does not begin where the segment before it ended.
+    /// The media does not begin at the time at which the segment before it ended.
+    #[error("timeline_gap")]
     TimelineGap,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Refused => "connection_refused",
-            Self::Unreachable => "unreachable",
-            Self::Tls => "tls",
-            Self::Closed => "closed",
-            Self::BadResponse => "bad_response",
-            Self::Timeout => "timeout",
-            Self::ShortBody => "short_body",
-            Self::WrongLength => "wrong_length",
-            Self::WrongRange => "wrong_range",
-            Self::TooLarge => "body_too_large",
-            Self::Redirects => "redirects",
-            Self::HostNotAllowed => "host_not_allowed",
-            Self::Status(status) => return write!(out, "status_{status}"),
-            Self::Manifest(reason) => reason,
-            Self::BadBoxes => "bad_boxes",
-            Self::BadTs => "bad_ts",
-            Self::TsContinuity => "ts_continuity",
-            Self::BadFlv => "bad_flv",
-            Self::BadAudio => "bad_audio",
-            Self::BadText => "bad_text",
-            Self::WrongTime => "wrong_time",
-            Self::TimelineGap => "timeline_gap",
-        })
-    }
 }
 
 /// A reason with its details.

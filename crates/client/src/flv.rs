@@ -13,7 +13,7 @@ pub const SCRIPT: u8 = 18;
 /// The bytes of a tag's header.
 pub const TAG_HEADER: usize = 11;
 
-/// The bytes behind a tag that repeat its size.
+/// The bytes after a tag, which repeat its size.
 pub const TAG_TRAILER: usize = 4;
 
 /// The header of a tag (§E.4.1).
@@ -21,7 +21,7 @@ pub const TAG_TRAILER: usize = 4;
 pub struct TagHeader {
     /// The tag type.
     pub kind: u8,
-    /// Bytes of the data behind the header.
+    /// The bytes of data after the header.
     pub size: u32,
     /// The decode time in milliseconds.
     pub time: i64,

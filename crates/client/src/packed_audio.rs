@@ -1,4 +1,4 @@
-//! Packed audio (RFC 8216 §3.4): an ID3 tag with the time of the first frame, then frames of audio.
+//! Packed audio (RFC 8216 §3.4): an ID3 tag with the time of the first frame, and the audio frames.
 
 use crate::failure::{Failure, Reason};
 use latemux_isobmff::bits::BitReader;
@@ -37,7 +37,8 @@ pub fn tag_length(header: &[u8; ID3_HEADER]) -> Result<usize, Failure> {
     Ok(ID3_HEADER + size)
 }
 
-/// Returns the time in an ID3 tag: 33 bits in ticks of 90 kHz. `None` if it holds no time.
+/// Returns the time in an ID3 tag, in ticks of 90 kHz and with 33 bits, or `None` if the tag has
+/// none.
 pub fn time_of(tag: &[u8]) -> Option<i64> {
     let at = tag.windows(OWNER.len()).position(|window| window == OWNER)?;
     let ticks = u64::from_be_bytes(*tag.get(at + OWNER.len()..)?.first_chunk()?);

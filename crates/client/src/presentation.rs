@@ -75,7 +75,7 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is
+    /// Returns the range of `length` bytes at `offset`; `None` if `length` is 0 or the last byte is
     /// beyond 64 bits.
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         Some(Self { first: offset, last: offset.checked_add(length.checked_sub(1)?)? })
@@ -88,14 +88,9 @@ impl ByteRange {
         (range.first <= range.last).then_some(range)
     }
 
-    /// Returns the number of bytes.
-    pub const fn len(self) -> u64 {
+    /// Returns the number of bytes, which saturates at [`u64::MAX`].
+    pub const fn length(self) -> u64 {
         (self.last - self.first).saturating_add(1)
-    }
-
-    /// Returns false: a range has at least one byte.
-    pub const fn is_empty(self) -> bool {
-        false
     }
 }
 
@@ -119,8 +114,8 @@ pub struct Resource {
 pub struct Presentation {
     /// The protocol of the manifest.
     pub protocol: Protocol,
-    /// The sets that play together, one rendition of each. There is at least one, and none is
-    /// empty.
+    /// The sets that play together, one rendition of each set at a time. There is at least one set,
+    /// and none is empty.
     pub sets: Vec<RenditionSet>,
 }
 
@@ -134,8 +129,8 @@ pub struct RenditionSet {
 }
 
 impl RenditionSet {
-    /// Returns the index of the highest rendition whose bit rate is at most `rate`, or that of the
-    /// lowest rendition if all are above.
+    /// Returns the index of the highest rendition whose bit rate is at most `rate`, or of the
+    /// lowest rendition if there is none.
     pub fn highest_within(&self, rate: u64) -> usize {
         self.renditions.partition_point(|rendition| rendition.bandwidth <= rate).saturating_sub(1)
     }
@@ -144,7 +139,7 @@ impl RenditionSet {
 /// Reads a bit rate such as `800k`, `3M` or `2500000`. `min` is 0 and `max` is [`u64::MAX`].
 ///
 /// # Errors
-/// If the text is none of these, or is above 10^15.
+/// If the text has none of these forms, or the bit rate is negative or above 10^15.
 pub fn parse_bit_rate(text: &str) -> Result<u64, String> {
     let wrong = || format!("not a bit rate such as 800k, 3M, min or max: '{text}'");
     match text {
@@ -180,15 +175,15 @@ pub struct Rendition {
     pub coding: Option<Arc<DeclaredCoding>>,
 }
 
-/// The coding of a track as a Smooth Streaming manifest declares it; other protocols have an init
-/// segment for that ([MS-SSTR] 2.2.2.5).
+/// The coding of a track as a Smooth Streaming manifest declares it ([MS-SSTR] 2.2.2.5). In other
+/// protocols, the init segment states the coding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeclaredCoding {
     /// The value of `FourCC`, in upper case.
     pub four_cc: String,
     /// The value of `CodecPrivateData`.
     pub private_data: Vec<u8>,
-    /// Width and height in pixels; 0 for audio, and if they are not stated.
+    /// Width and height in pixels; 0 for audio, or if the manifest omits them.
     pub size: (u16, u16),
     /// Audio samples per second; 0 for video.
     pub sampling_rate: u32,
@@ -224,31 +219,33 @@ impl Index {
 pub struct Segments {
     /// The segments in the order of play; never empty.
     pub entries: Vec<Segment>,
-    /// The groups of consecutive segments with common properties. There is one, unless there are
-    /// several periods, discontinuities or init segments. The first group starts with the first
-    /// entry.
+    /// The groups of consecutive segments with common properties. There is one group unless the
+    /// rendition has several periods, discontinuities or init segments. The first group starts with
+    /// the first entry.
     pub groups: Vec<SegmentGroup>,
 }
 
 /// Consecutive segments that share their addressing, timescale and init segment.
 #[derive(Debug, Clone)]
 pub struct SegmentGroup {
-    /// The index of the first of them.
+    /// The index of the first segment.
     pub first: usize,
     /// The number of the timeline. Times continue from one group to the next on the same timeline.
     pub timeline: u32,
-    /// The time of the presentation, in seconds, at which their times are 0: the start of a period.
+    /// The presentation time, in seconds, from which the segments' times count: the start of a
+    /// period.
     pub start: f64,
-    /// Their container.
+    /// The container of the segments.
     pub container: Container,
-    /// Their init segment.
+    /// The init segment of the segments.
     pub init: Option<Resource>,
     /// Ticks per second of the times of [`Segments::entries`]; not 0.
     pub timescale: u64,
-    /// The media time at [`Self::start`], in ticks; `None` if the protocol leaves it to the first
-    /// segment.
+    /// The media time at [`Self::start`], in ticks; `None` if the protocol does not state it, so
+    /// that the first segment determines it.
     pub origin: Option<i64>,
-    /// The seconds by which media may begin earlier or later than the manifest states.
+    /// The maximum difference in seconds between the start of a segment and its time in the
+    /// manifest.
     pub tolerance: f64,
     pub(crate) addresses: Addresses,
 }
@@ -256,7 +253,8 @@ pub struct SegmentGroup {
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// The start in ticks after [`SegmentGroup::start`]; negative if the segment begins before.
+    /// The start in ticks after [`SegmentGroup::start`]; negative if the segment begins before
+    /// that.
     pub start: i64,
     /// The duration in ticks.
     pub duration: u64,
@@ -270,18 +268,26 @@ pub struct Segment {
 /// The addresses of a group of segments.
 #[derive(Debug, Clone)]
 pub(crate) enum Addresses {
-    /// Made from the number and time of a segment.
+    /// Addresses that contain the number or time of the segment.
     Template { base: Url, media: Template },
-    /// A list, of which [`Segment::number`] is an index.
+    /// A list, into which [`Segment::number`] is an index.
     List(Vec<Arc<Url>>),
 }
 
 impl SegmentGroup {
+    /// Makes a group that starts with the first segment at time 0, without an init segment. The
+    /// first segment determines its origin.
+    pub(crate) const fn new(
+        container: Container,
+        timescale: u64,
+        tolerance: f64,
+        addresses: Addresses,
+    ) -> Self {
+        let (init, origin) = (None, None);
+        Self { first: 0, timeline: 0, start: 0.0, container, init, timescale, origin, tolerance, addresses }
+    }
+
     /// Converts ticks to seconds.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "ticks of a title, and of epochs in microseconds, are below 2^53"
-    )]
     pub fn seconds(&self, ticks: i64) -> f64 {
         ticks as f64 / self.timescale as f64
     }
@@ -293,8 +299,11 @@ impl Segments {
         Self { entries, groups: vec![group] }
     }
 
-    /// Joins the segments of consecutive periods. Each period becomes a timeline.
-    pub fn joined(periods: impl IntoIterator<Item = Arc<Self>>) -> Self {
+    /// Joins the segments of consecutive periods. Each of several periods becomes a timeline.
+    pub fn joined(mut periods: Vec<Arc<Self>>) -> Arc<Self> {
+        if periods.len() == 1 {
+            return periods.remove(0);
+        }
         let mut joined = Self { entries: Vec::new(), groups: Vec::new() };
         for (timeline, period) in (0..).zip(periods) {
             let before = joined.entries.len();
@@ -306,7 +315,7 @@ impl Segments {
             };
             joined.groups.extend(period.groups.iter().map(later));
         }
-        joined
+        Arc::new(joined)
     }
 
     /// Returns the index of the group that a segment belongs to.
@@ -343,8 +352,8 @@ impl Segments {
         self.time(self.entries.len().saturating_sub(1)).map_or(0.0, |(start, duration)| start + duration)
     }
 
-    /// Returns the index of the segment at a time in seconds: the first or the last one if the time
-    /// is before or behind all segments.
+    /// Returns the index of the segment at a presentation time in seconds: the first segment if the
+    /// time is before all segments, and the last one if it is after them.
     pub fn at(&self, seconds: f64) -> usize {
         let group = self
             .groups
@@ -367,17 +376,8 @@ mod tests {
     /// Segments of 2 s from the start of a group on, in milliseconds.
     fn segments(starts: &[i64], group_start: f64) -> Segments {
         let url = Arc::new(Url::parse("http://a/b").unwrap());
-        let group = SegmentGroup {
-            first: 0,
-            timeline: 0,
-            start: group_start,
-            container: Container::Cmaf,
-            init: None,
-            timescale: 1000,
-            origin: Some(0),
-            tolerance: 0.1,
-            addresses: Addresses::List(vec![url]),
-        };
+        let group = SegmentGroup::new(Container::Cmaf, 1000, 0.1, Addresses::List(vec![url]));
+        let group = SegmentGroup { start: group_start, ..group };
         let segment =
             |start: &i64| Segment { start: *start, duration: 2000, number: 0, time: 0, range: None };
         Segments::uniform(group, starts.iter().map(segment).collect())
@@ -388,8 +388,8 @@ mod tests {
         assert_eq!(ByteRange::new(5, 3), Some(ByteRange { first: 5, last: 7 }));
         assert_eq!((ByteRange::new(5, 0), ByteRange::new(u64::MAX, 2)), (None, None));
         let range = ByteRange::parse(" 5-7 ").unwrap();
-        assert_eq!((range.len(), range.to_string().as_str(), range.is_empty()), (3, "5-7", false));
-        assert_eq!(ByteRange { first: 0, last: u64::MAX }.len(), u64::MAX, "saturates");
+        assert_eq!((range.length(), range.to_string().as_str()), (3, "5-7"));
+        assert_eq!(ByteRange { first: 0, last: u64::MAX }.length(), u64::MAX, "saturates");
         for wrong in ["", "5", "7-5", "-5", "5-", "a-b", "5-7-9"] {
             assert_eq!(ByteRange::parse(wrong), None, "{wrong}");
         }
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn joined_periods_are_timelines() {
         let periods = [segments(&[0, 2000], 0.0), segments(&[0], 4.0), segments(&[0, 2000], 6.0)];
-        let joined = Segments::joined(periods.map(Arc::new));
+        let joined = Segments::joined(periods.map(Arc::new).to_vec());
         let groups: Vec<(usize, u32)> =
             joined.groups.iter().map(|group| (group.first, group.timeline)).collect();
         assert_eq!(groups, [(0, 0), (2, 1), (3, 2)]);

@@ -24,9 +24,9 @@ pub struct Packet<'a> {
     pub is_start: bool,
     /// The continuity counter, 0 to 15.
     pub counter: u8,
-    /// True if the adaptation field says that the counter may jump here.
+    /// True if the adaptation field states that the counter may jump here.
     pub is_discontinuous: bool,
-    /// True if the adaptation field says that decoding can start here.
+    /// True if the adaptation field states that decoding can start here.
     pub is_random_access: bool,
     /// The payload; `None` if the packet has only an adaptation field.
     pub payload: Option<&'a [u8]>,
@@ -36,8 +36,8 @@ impl<'a> Packet<'a> {
     /// Reads a packet of [`PACKET`] bytes.
     ///
     /// # Errors
-    /// The reason why the bytes are not an intact packet: no sync byte, or the transport error
-    /// flag.
+    /// A message if the bytes are too few, do not begin with a sync byte, or have the transport
+    /// error flag.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let Some(&[sync, high, low, control, field_length, field_flags]) = bytes.first_chunk::<6>() else {
@@ -90,13 +90,14 @@ impl ProgramStream {
     }
 }
 
-/// The program tables of a stream, put together from its packets. Only the first program counts.
+/// The program tables of a stream, assembled from its packets. All programs but the first are
+/// ignored.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramTables {
     /// The PID of the program map.
     map_pid: Option<u16>,
     has_map: bool,
-    /// The section under way, by PID.
+    /// The incomplete section of each PID.
     sections: BTreeMap<u16, Vec<u8>>,
 }
 
@@ -115,7 +116,7 @@ impl ProgramTables {
     /// the program if the packet completes a program map.
     ///
     /// # Errors
-    /// The reason why the table is broken: it is empty, or its CRC is wrong.
+    /// A message if the table is empty or its CRC is wrong.
     pub fn push(&mut self, packet: &Packet<'_>) -> Result<Option<Vec<ProgramStream>>, &'static str> {
         let payload = packet.payload.unwrap_or_default();
         let section = self.sections.entry(packet.pid).or_default();
@@ -153,7 +154,8 @@ impl ProgramTables {
     }
 }
 
-/// Returns the PID of the map of the first program that is not the network's (§2.4.4.3).
+/// Returns the PID of the first program map. The entry of program 0 is that of the network
+/// (§2.4.4.3).
 fn first_program(body: &[u8]) -> Option<u16> {
     body.chunks_exact(4).find_map(|entry| match *entry {
         [0, 0, ..] => None,
@@ -184,9 +186,9 @@ fn program_map(body: &[u8]) -> Vec<ProgramStream> {
 /// The time stamps of a PES packet, in ticks of [`SCALE`], 33 bits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeStamps {
-    /// When the access unit is decoded; the presentation time if the packet does not say.
+    /// The decode time; the presentation time if the packet states no decode time.
     pub decode: i64,
-    /// When it is presented.
+    /// The presentation time.
     pub presentation: i64,
 }
 
@@ -204,14 +206,14 @@ fn time_stamp(bytes: &[u8]) -> Option<i64> {
     Some((a >> 1 & 7) << 30 | b << 22 | (c >> 1) << 15 | d << 7 | e >> 1)
 }
 
-/// Returns the time that equals `stamp` modulo 2^33 and is nearest to `reference`: time stamps wrap
-/// around after 26.5 hours.
+/// Returns the time nearest to `reference` that equals `stamp` modulo 2^33. Time stamps wrap around
+/// after 26.5 hours.
 pub const fn unwrap_time(stamp: i64, reference: i64) -> i64 {
     let ahead = stamp.wrapping_sub(reference).rem_euclid(1 << 33);
     reference.saturating_add(if ahead >= 1 << 32 { ahead - (1 << 33) } else { ahead })
 }
 
-/// Computes the CRC-32/MPEG-2 of Annex A. Over a section and its CRC it is 0.
+/// Computes the CRC-32/MPEG-2 of Annex A. The result for a section together with its CRC is 0.
 pub fn crc(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte) << 24, |crc, _| {
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_put_together_from_several_packets() {
+    fn tables_are_assembled_from_several_packets() {
         let mut tables = ProgramTables::default();
         assert!(tables.has(0) && !tables.has(0x100) && !tables.is_complete());
         // The network's entry is not a program.

@@ -2,7 +2,7 @@
 //! §8.16.3). They are read from a file of ffmpeg and written by code that shares nothing with the
 //! reader under test.
 
-use crate::rewrite::{boxes, put, u32_at};
+use crate::rewrite::{boxed, boxes, put, u32_at};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Boxes that state where the fragments are.
@@ -111,9 +111,6 @@ type Defaults = BTreeMap<u32, [u32; 3]>;
 
 /// Rewrites a fragmented file that ffmpeg made with `default_base_moof` and `skip_trailer`. Edit
 /// lists are kept.
-///
-/// # Panics
-/// If the file has another structure.
 pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     let start = file.windows(4).position(|w| w == b"moof").expect("fragments") - 4;
     let mut out = file[..start].to_vec();
@@ -145,8 +142,7 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
         for part in runs.chunks(part_len(runs)) {
             moofs.push((out.len(), part.iter().map(|run| run.track).collect::<Vec<_>>()));
             let sequence = u32::try_from(moofs.len()).expect("few fragments");
-            let bytes = fragment(sequence, out.len(), part, variant, &defaults);
-            out.extend(bytes);
+            out.extend(fragment(sequence, out.len(), part, variant, &defaults));
         }
         assert_eq!(out.len() - start, sizes[number]);
     }
@@ -288,9 +284,7 @@ fn fragment(sequence: u32, at: usize, runs: &[Run], variant: Fragmented, default
             put(&mut payload, *b"traf", &track_fragment(run, base, offset, variant, defaults), false);
             data += run.samples.iter().map(|s| s.data.len()).sum::<usize>();
         }
-        let mut boxed = Vec::new();
-        put(&mut boxed, *b"moof", &payload, false);
-        boxed
+        boxed(*b"moof", &payload)
     };
     let mut out = moof(moof(0).len() + 8);
     let media: Vec<u8> = runs.iter().flat_map(|run| &run.samples).flat_map(|s| &s.data).copied().collect();
@@ -327,16 +321,12 @@ fn track_fragment(
         flags |= 8 << field;
         tfhd.extend(rest[field].to_be_bytes());
     }
-    let mut out = Vec::new();
-    put(&mut out, *b"tfhd", &[flags.to_be_bytes().to_vec(), tfhd].concat(), false);
+    let mut out = boxed(*b"tfhd", &[flags.to_be_bytes().to_vec(), tfhd].concat());
+    let [high @ .., _, _, _, _] = run.decode_time.to_be_bytes();
+    let low = &run.decode_time.to_be_bytes()[4..];
     match variant.decode_time {
-        DecodeTime::Narrow => {
-            let time = u32::try_from(run.decode_time).expect("short test files");
-            put(&mut out, *b"tfdt", &[[0; 4], time.to_be_bytes()].concat(), false);
-        }
-        DecodeTime::Wide => {
-            put(&mut out, *b"tfdt", &[&[1, 0, 0, 0][..], &run.decode_time.to_be_bytes()].concat(), false);
-        }
+        DecodeTime::Narrow => out.extend(boxed(*b"tfdt", &[&[0; 4], low].concat())),
+        DecodeTime::Wide => out.extend(boxed(*b"tfdt", &[&[1, 0, 0, 0], &high, low].concat())),
         DecodeTime::Absent => {}
     }
     let len = if variant.values == SampleValues::Runs { 10 } else { samples.len() };
@@ -480,9 +470,7 @@ impl Plan<'_> {
             // Starts with a sync sample (SAP type 1).
             payload.extend([0x90, 0, 0, 0]);
         }
-        let mut out = Vec::new();
-        put(&mut out, *b"sidx", &payload, false);
-        out
+        boxed(*b"sidx", &payload)
     }
 }
 

@@ -1,4 +1,4 @@
-//! An HTTP server that a test scripts, down to single bytes and the moment a connection breaks.
+//! An HTTP server whose test chooses each byte of a reply, and the end of each connection.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -56,14 +56,10 @@ impl Reply {
 
     /// Makes a well-formed reply.
     pub fn new(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Self {
-        let length = body.len().to_string();
-        Self::raw(status, &[headers, &[("Content-Length", &length)]].concat(), body, Then::NextRequest)
+        Self::cut(status, headers, body, body.len(), Then::NextRequest)
     }
 
     /// Makes a reply that promises `body` and sends only its first `cut` bytes.
-    ///
-    /// # Panics
-    /// Panics if `body` is shorter than `cut`.
     pub fn cut(status: u16, headers: &[(&str, &str)], body: &[u8], cut: usize, then: Then) -> Self {
         let length = body.len().to_string();
         Self::raw(status, &[headers, &[("Content-Length", &length)]].concat(), &body[..cut], then)
@@ -89,9 +85,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a server. `handler` gets the 0-based number of each request.
-    ///
-    /// # Panics
-    /// Panics if no loopback port can be bound.
     pub async fn start(handler: impl Fn(usize, &Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port is free");
         let address = format!("http://{}", listener.local_addr().expect("the listener is bound"));
@@ -125,9 +118,6 @@ impl Server {
     }
 
     /// Returns the requests received so far.
-    ///
-    /// # Panics
-    /// Panics if a handler panicked.
     pub fn requests(&self) -> Vec<Request> {
         self.log.lock().expect("no handler panicked").clone()
     }
@@ -164,10 +154,10 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
                 let _ = stream.set_zero_linger();
                 return false;
             }
-            Then::Hang => while !matches!(stream.read_buf(&mut buffer).await, Ok(0) | Err(_)) {},
-        }
-        if matches!(reply.then, Then::Hang) {
-            return true;
+            Then::Hang => {
+                while !matches!(stream.read_buf(&mut buffer).await, Ok(0) | Err(_)) {}
+                return true;
+            }
         }
     }
 }

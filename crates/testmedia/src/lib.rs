@@ -1,5 +1,5 @@
-//! Media for tests, and servers of other projects to test against. None of it is part of a released
-//! latemux.
+//! Media for tests, and servers to test against. A released latemux contains none of this crate.
+//! Functions panic if a tool is missing or fails, or a file has an unexpected structure.
 //!
 //! - [`recipe`]: files made once with ffmpeg's test sources and kept in the target folder
 //! - [`rewrite`]: the same media in box variants that ffmpeg does not write

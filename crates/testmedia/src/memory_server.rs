@@ -142,9 +142,6 @@ impl MemoryServer {
     }
 
     /// Returns a client that may reach this server at [`ADDRESS`], and no other.
-    ///
-    /// # Panics
-    /// Never: [`ADDRESS`] is a URL.
     pub fn client(&self) -> Client {
         let mut options = ClientOptions::default();
         options.hosts.allow_server(&Url::parse(ADDRESS).expect("a URL"));

@@ -6,19 +6,15 @@
 //! compare with a plain request over the same link, on an equally warm connection.
 
 use std::{
-    collections::VecDeque,
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp},
-    sync::{Notify, Semaphore},
+    sync::{Semaphore, mpsc},
     task::JoinHandle,
     time::{Instant, sleep_until},
 };
@@ -45,45 +41,30 @@ pub struct Distance {
 pub struct Link {
     /// Address to connect to instead of the server's.
     pub address: SocketAddr,
-    shared: Arc<Shared>,
     accepting: JoinHandle<()>,
-}
-
-/// Traffic that has passed a link.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Connections made.
-    pub connections: u64,
-    /// Bytes sent to the server.
-    pub to_server: u64,
-    /// Bytes received from the server.
-    pub from_server: u64,
 }
 
 #[derive(Debug)]
 struct Shared {
     distance: Distance,
-    connections: AtomicU64,
     up: Direction,
     down: Direction,
 }
 
 #[derive(Debug)]
 struct Direction {
-    bytes: AtomicU64,
-    /// Time at which all bytes so far have passed at the given rate: a token bucket, expressed as a
-    /// time.
+    /// Time at which all bytes so far have passed at the given rate. This is the state of a token
+    /// bucket.
     free_at: Mutex<Instant>,
 }
 
 impl Direction {
     fn new() -> Self {
-        Self { bytes: AtomicU64::new(0), free_at: Mutex::new(Instant::now()) }
+        Self { free_at: Mutex::new(Instant::now()) }
     }
 
-    /// Counts bytes that are ready `at` and returns the time at which they have passed.
+    /// Returns the time at which bytes have passed that are ready `at`.
     fn pass(&self, distance: &Distance, at: Instant, bytes: usize) -> Instant {
-        self.bytes.fetch_add(bytes as u64, Relaxed);
         let Some(rate) = distance.rate else { return at };
         let time = |bytes: u64| Duration::from_secs(1).mul_f64(bytes as f64 / rate.max(1) as f64);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,32 +89,19 @@ impl Link {
     pub async fn to(server: SocketAddr, distance: Distance) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let up = Direction::new();
-        let down = Direction::new();
-        let shared = Arc::new(Shared { distance, connections: AtomicU64::new(0), up, down });
-        let ours = Arc::clone(&shared);
+        let shared = Arc::new(Shared { distance, up: Direction::new(), down: Direction::new() });
         let accepting = tokio::spawn(async move {
             let mut open = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 while open.try_join_next().is_some() {}
-                let shared = Arc::clone(&ours);
-                shared.connections.fetch_add(1, Relaxed);
+                let shared = Arc::clone(&shared);
                 open.spawn(async move {
                     // If a client or a server goes away, its connection ends.
                     let _ = forward(client, server, &shared).await;
                 });
             }
         });
-        Ok(Self { address, shared, accepting })
-    }
-
-    /// Returns the traffic so far.
-    pub fn traffic(&self) -> Traffic {
-        Traffic {
-            connections: self.shared.connections.load(Relaxed),
-            to_server: self.shared.up.bytes.load(Relaxed),
-            from_server: self.shared.down.bytes.load(Relaxed),
-        }
+        Ok(Self { address, accepting })
     }
 }
 
@@ -154,13 +122,6 @@ async fn forward(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::
     Ok(())
 }
 
-/// Bytes under way, in order, each piece with the time at which it arrives; `None` is the end.
-#[derive(Default)]
-struct Line {
-    queue: Mutex<VecDeque<(Instant, Option<Vec<u8>>)>>,
-    more: Notify,
-}
-
 async fn one_way(
     mut from: tcp::OwnedReadHalf,
     mut to: tcp::OwnedWriteHalf,
@@ -168,12 +129,9 @@ async fn one_way(
     direction: &Direction,
     connected: Instant,
 ) -> io::Result<()> {
-    let line = Line::default();
+    // Bytes under way, in order, each piece with the time at which it arrives; `None` is the end.
+    let (pieces, mut line) = mpsc::unbounded_channel::<(Instant, Option<Vec<u8>>)>();
     let window = Semaphore::new(WINDOW);
-    let put = |at: Instant, piece| {
-        line.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back((at, piece));
-        line.more.notify_one();
-    };
     let sending = async {
         loop {
             let mut piece = vec![0; CHUNK];
@@ -182,27 +140,23 @@ async fn one_way(
             let left = direction.pass(&shared.distance, Instant::now().max(connected), read);
             let at = left + shared.distance.round_trip / 2;
             if read == 0 {
-                put(at, None);
+                let _ = pieces.send((at, None));
                 return Ok(());
             }
             if let Ok(room) = window.acquire_many(u32::try_from(read).unwrap_or(u32::MAX)).await {
                 room.forget();
             }
-            put(at, Some(piece));
+            let _ = pieces.send((at, Some(piece)));
         }
     };
     let arriving = async {
-        loop {
-            let next = line.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some((at, piece)) = next else {
-                line.more.notified().await;
-                continue;
-            };
+        while let Some((at, piece)) = line.recv().await {
             sleep_until(at).await;
             let Some(piece) = piece else { return to.shutdown().await };
             to.write_all(&piece).await?;
             window.add_permits(piece.len());
         }
+        Ok(())
     };
     tokio::try_join!(sending, arriving).map(|((), ())| ())
 }

@@ -49,9 +49,6 @@ pub struct Probe {
 
 impl Probe {
     /// Returns the first stream of a kind.
-    ///
-    /// # Panics
-    /// If there is none.
     pub fn first(&self, kind: &str) -> &Stream {
         self.streams.iter().find(|s| s.kind == kind).unwrap_or_else(|| panic!("no {kind} stream"))
     }
@@ -86,9 +83,6 @@ struct RawStream {
 }
 
 /// Probes a file (or URL) with ffprobe, with extra options before the input.
-///
-/// # Panics
-/// If ffprobe is not installed, fails, or prints unexpected output.
 pub fn probe(input: &Path, options: &[&str]) -> Probe {
     let out = Command::new("ffprobe")
         .args(["-hide_banner", "-v", "warning", "-of", "json", "-show_streams", "-show_packets"])
@@ -132,9 +126,6 @@ pub fn probe(input: &Path, options: &[&str]) -> Probe {
 
 /// Returns the bytes of each packet of one stream, in order, as ffmpeg's demuxer returns them. Only
 /// for files without edit lists, such as TS.
-///
-/// # Panics
-/// If ffmpeg fails, or returns other packets than ffprobe.
 pub fn data(input: &Path, stream: usize, packets: &[Packet]) -> Vec<Vec<u8>> {
     let out = Command::new("ffmpeg")
         .args(["-hide_banner", "-v", "error", "-nostdin", "-copyts", "-i"])

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Returns a tool's path, or prints that the test is skipped and returns `None`. With
-/// `LATEMUX_REQUIRE_TOOLS=1` an absent tool is a failure.
-///
-/// # Panics
-/// If the tool is absent and required.
+/// Returns the path of a tool. If it is absent, prints that the test is skipped and returns `None`,
+/// or panics if `LATEMUX_REQUIRE_TOOLS=1`.
+#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
 pub fn tool(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let go = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
@@ -21,10 +19,7 @@ pub fn tool(name: &str) -> Option<PathBuf> {
             std::env::var("LATEMUX_REQUIRE_TOOLS").as_deref() != Ok("1"),
             "{name} is required and not installed"
         );
-        #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
-        {
-            println!("SKIPPED: {name} is not installed");
-        }
+        println!("SKIPPED: {name} is not installed");
     }
     found
 }
@@ -53,9 +48,6 @@ impl Process {
 
     /// Starts the command for a free port. If another process takes the port meanwhile, the server
     /// exits, and another port is tried.
-    ///
-    /// # Panics
-    /// If the server does not start on any of ten ports.
     pub fn start(mut command: impl FnMut(u16) -> Command) -> Self {
         for _ in 0..10 {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

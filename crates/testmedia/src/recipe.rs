@@ -20,9 +20,6 @@ pub fn folder() -> PathBuf {
 /// Runs ffmpeg with `args`, split at white space, and adds the output file. The file is made once
 /// and kept under a name that depends on the arguments. Concurrent callers each make their own, and
 /// the last rename wins.
-///
-/// # Panics
-/// If ffmpeg is not installed or fails.
 pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let folder = folder();
@@ -30,18 +27,20 @@ pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
     if !path.exists() {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let part = folder.join(format!("part-{}-{n}.{extension}", std::process::id()));
-        let out = Command::new("ffmpeg")
-            .args(["-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-threads", "1"])
-            .args(args.split_whitespace())
-            .args(["-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact"])
-            .arg(&part)
-            .stdin(Stdio::null())
-            .output()
-            .expect("ffmpeg is installed (make tools)");
-        assert!(out.status.success(), "ffmpeg {args}: {}", String::from_utf8_lossy(&out.stderr));
+        let exact = "-fflags +bitexact -flags:v +bitexact -flags:a +bitexact".split(' ').map(str::to_owned);
+        let args = args.split_whitespace().map(str::to_owned).chain(exact);
+        ffmpeg(args.chain([part.to_string_lossy().into_owned()]));
         fs::rename(&part, &path).expect("same folder");
     }
     path
+}
+
+/// Runs ffmpeg, which must succeed.
+pub(crate) fn ffmpeg(args: impl Iterator<Item = String>) {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-threads", "1"]).args(args);
+    let out = command.stdin(Stdio::null()).output().expect("ffmpeg is installed (make tools)");
+    assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
 /// Returns the inputs of one video and one audio source of `seconds`.

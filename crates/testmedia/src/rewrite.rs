@@ -55,6 +55,13 @@ pub(crate) fn put(out: &mut Vec<u8>, kind: Code, payload: &[u8], wide: bool) {
     out.extend(payload);
 }
 
+/// Returns a box with a 32-bit size.
+pub(crate) fn boxed(kind: Code, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, kind, payload, false);
+    out
+}
+
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
@@ -103,9 +110,6 @@ fn rewrite_moov(bytes: &[u8], variant: Variant, shift: i64) -> Vec<u8> {
 }
 
 /// Rewrites a progressive MP4 with one `mdat`. Sample bytes are moved but not changed.
-///
-/// # Panics
-/// If the file has another structure.
 pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
     let top = boxes(file);
     let find = |code: &Code| top.iter().find(|(k, _)| k == code).expect("ftyp, moov and mdat").1;
@@ -135,11 +139,8 @@ pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
 /// Removes top-level boxes of the given types from a fragmented file whose offsets are relative
 /// (`default-base-is-moof`).
 pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (kind, payload) in boxes(file).into_iter().filter(|(kind, _)| !codes.contains(&kind)) {
-        put(&mut out, kind, payload, false);
-    }
-    out
+    let kept = boxes(file).into_iter().filter(|(kind, _)| !codes.contains(&kind));
+    kept.flat_map(|(kind, payload)| boxed(kind, payload)).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Streams that ffmpeg packages, in every protocol and way of addressing it has, and manifests that
 //! join several of them. Each stream is 12 s of AVC in GOPs of 2 s, and AAC.
 
-use crate::recipe::{AAC, AVC, coded, folder};
+use crate::recipe::{AAC, AVC, coded, ffmpeg, folder};
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -17,17 +16,11 @@ const LADDER: &str = "-map 0:v -map 0:v -map 1:a -b:v:0 300k -b:v:1 100k -s:v:1 
 
 /// Returns a folder with the stream that ffmpeg makes with `args`. In `args`, `{}` is the folder
 /// and `~` a space within an argument. The folder is made once and kept.
-///
-/// # Panics
-/// If ffmpeg is not installed or fails.
 pub fn packaged(name: &str, args: &str) -> PathBuf {
     run(name, &format!("{INPUT} {AVC} {AAC} {args}"))
 }
 
 /// Returns a folder with a stream of the packets of an existing file; otherwise like [`packaged`].
-///
-/// # Panics
-/// If ffmpeg is not installed or fails.
 pub fn repackaged(name: &str, source: &Path, args: &str) -> PathBuf {
     run(name, &format!("-i {} -c copy {args}", source.display()))
 }
@@ -40,13 +33,7 @@ fn run(name: &str, args: &str) -> PathBuf {
         let part = folder().join(format!("part-{}-{count}", std::process::id()));
         fs::create_dir_all(&part).expect("target folder is writable");
         let fill = |arg: &str| arg.replace("{}", &part.to_string_lossy()).replace('~', " ");
-        let out = Command::new("ffmpeg")
-            .args(["-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-threads", "1"])
-            .args(args.split_whitespace().map(fill))
-            .stdin(Stdio::null())
-            .output()
-            .expect("ffmpeg is installed (make tools)");
-        assert!(out.status.success(), "ffmpeg {args}: {}", String::from_utf8_lossy(&out.stderr));
+        ffmpeg(args.split_whitespace().map(fill));
         // A concurrent process may have made the same folder in the meantime.
         if fs::rename(&part, &path).is_err() {
             fs::remove_dir_all(&part).expect("it was just made");
@@ -94,9 +81,6 @@ pub struct PackedAudio {
 }
 
 /// Makes a title of packed AAC.
-///
-/// # Panics
-/// If ffmpeg is not installed or fails.
 pub fn packed_audio() -> PackedAudio {
     let source = coded("capture-aac", &format!("{AVC} -c:a aac -b:a 64k -ac 2"));
     let folder = repackaged("copied-packed", &source, "-vn -f adts {}/all.aac");
@@ -124,9 +108,6 @@ pub fn packed_audio() -> PackedAudio {
 
 /// Returns the period of ffmpeg's DASH manifest in `folder`, with other attributes and with
 /// addresses below `prefix`.
-///
-/// # Panics
-/// If there is no such manifest in the folder.
 pub fn dash_period(folder: &Path, prefix: &str, attributes: &str) -> String {
     let mpd = fs::read_to_string(folder.join("index.mpd")).expect("a manifest");
     let (_, period) = mpd.split_once("<Period").expect("a period");
@@ -144,9 +125,6 @@ pub fn dash_of_periods(periods: &[String]) -> String {
 
 /// Returns the lines of ffmpeg's media playlist in `folder` that name segments and init segments,
 /// with addresses below `prefix`.
-///
-/// # Panics
-/// If there is no such playlist in the folder.
 pub fn hls_segment_lines(folder: &Path, prefix: &str) -> String {
     let text = fs::read_to_string(folder.join("index.m3u8")).expect("a playlist");
     let kept = text.lines().filter(|line| {

@@ -62,8 +62,6 @@ async fn a_link_adds_its_round_trip_time() {
         best = best.min(request(&mut stream, 1000).await.0);
     }
     assert!(best < ROUND_TRIP * 2, "{best:?}");
-    assert_eq!((link.traffic().connections, link.traffic().to_server), (1, 22));
-    assert_eq!(link.traffic().from_server, 22_000);
     // Each half is closed separately, and the end is delayed too.
     stream.shutdown().await.unwrap();
     let begun = Instant::now();

@@ -280,7 +280,7 @@ fn a_given_certificate_is_trusted() {
     assert!(good.status.success() && out.exists(), "{}", said(&good));
     assert!(only_error_line(&capture(&by_address, &["--ca", text(&cert)])).contains("not valid for name"));
     assert!(capture(&by_address, &["--insecure"]).status.success());
-    for (wrong, why) in [("empty.pem", "it holds no certificate"), ("none.pem", "cannot read")] {
+    for (wrong, why) in [("empty.pem", "the file holds no certificate"), ("none.pem", "cannot read")] {
         assert!(only_error_line(&capture(&url, &["--ca", text(&at(wrong))])).contains(why), "{wrong}");
     }
     let load = |more: &[&str]| latemux(&[&["load", &url, "--sequence"], more].concat());

@@ -49,7 +49,7 @@ fn parts_are_merged_from_a_bucket() {
     let report = |more_args: &[&str]| {
         command(&[&["report", "s3://library/runs/a"], more_args, &more[..]].concat()).output().unwrap()
     };
-    assert!(only_error_line(&report(&["-o", here])).contains("s3://library/runs/a: no results in it"));
+    assert!(only_error_line(&report(&["-o", here])).contains("s3://library/runs/a: contains no results"));
     let first = load("0/2", "s3://library/runs/a/");
     assert!(first.status.success(), "{}", said(&first));
     let half = report(&["-o", here]);

@@ -19,9 +19,9 @@ pub(super) struct BoxWalk {
 enum State {
     /// The start of a header.
     Header(Vec<u8>),
-    /// A box that is kept whole.
+    /// Within a box that is kept whole.
     Kept { bytes: Vec<u8>, size: usize },
-    /// A box whose payload is skipped, or passed on if it is an `mdat`.
+    /// Within a box whose payload is skipped, or reported in pieces if the box is an `mdat`.
     Passing { left: u64, media: bool },
 }
 
@@ -38,13 +38,13 @@ pub(super) enum BoxEvent<'a> {
     Box { bytes: Bytes, offset: u64 },
     /// The start of an `mdat`, whose payload has `size` bytes and starts at `offset` in the body.
     MediaStart { offset: u64, size: u64 },
-    /// Bytes of the payload of that `mdat`.
+    /// The next bytes of the payload of the `mdat`.
     Media(&'a [u8]),
 }
 
 impl BoxWalk {
-    /// Takes the next bytes. Reports boxes of the types in `kept` whole, an `mdat` in pieces, and
-    /// no other boxes.
+    /// Takes the next bytes. Reports each box of a type in `kept` as a whole and the payload of
+    /// each `mdat` in pieces. Other boxes are skipped.
     pub(super) fn push<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -110,7 +110,7 @@ impl BoxWalk {
         }
     }
 
-    /// Ends the body. Fails if it is empty or ends within a box.
+    /// Ends the body. Fails if the body is empty or ends within a box.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         match &self.state {
             State::Header(head) if head.is_empty() && self.at > 0 => Ok(()),
@@ -123,7 +123,8 @@ impl BoxWalk {
     }
 }
 
-/// Moves bytes from `rest` to `head` until they are a whole header, and returns that.
+/// Moves bytes from `rest` to `head` until `head` is a whole header. Returns `None` if more bytes
+/// are needed.
 fn read_header(head: &mut Vec<u8>, rest: &mut &[u8], at: u64) -> Result<Option<BoxHeader>, Failure> {
     loop {
         let header =

@@ -1,7 +1,7 @@
 //! Checks of HDS fragments: boxes, and the FLV tags in their `mdat`.
 
 use super::{
-    Span,
+    BodyCheck, DecodeTimes, Span,
     boxes::{BoxEvent, BoxWalk},
     collect,
 };
@@ -23,14 +23,15 @@ struct TagCheck {
     state: State,
     /// The bytes of the current state that have arrived.
     head: Vec<u8>,
-    tracks: Vec<TagTimes>,
+    /// The times of the samples of each tag type, in milliseconds.
+    tracks: Vec<(u8, DecodeTimes)>,
 }
 
 #[derive(Debug, Default)]
 enum State {
     #[default]
     Header,
-    /// The first two bytes of the data, which tell samples from configuration.
+    /// The first two bytes of the data, which distinguish samples from configurations.
     Start(TagHeader),
     Data {
         left: u32,
@@ -42,19 +43,8 @@ enum State {
     },
 }
 
-/// Times of the tags of one type, in milliseconds.
-#[derive(Debug, Clone, Copy)]
-struct TagTimes {
-    kind: u8,
-    first: i64,
-    last: i64,
-    /// The longest and the last interval between tags.
-    longest_step: i64,
-    last_step: i64,
-}
-
-impl FlvCheck {
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+impl BodyCheck for FlvCheck {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let tags = &mut self.tags;
         self.walk.push(bytes, &[], |event| match event {
             BoxEvent::Media(media) => tags.push(media),
@@ -62,7 +52,7 @@ impl FlvCheck {
         })
     }
 
-    pub(super) fn finish(self) -> Result<Vec<Span>, Failure> {
+    fn finish(self: Box<Self>) -> Result<Vec<Span>, Failure> {
         self.walk.finish()?;
         if !matches!(self.tags.state, State::Header) || !self.tags.head.is_empty() {
             return Err(bad("ends in the middle of a tag"));
@@ -70,16 +60,7 @@ impl FlvCheck {
         if self.tags.tracks.is_empty() {
             return Err(bad("no tags of video or audio"));
         }
-        #[expect(clippy::cast_precision_loss, reason = "32 bits of milliseconds")]
-        let seconds = |millis: i64| millis as f64 / 1000.0;
-        let span = |track: &TagTimes| Span {
-            track: track.kind.into(),
-            begins: seconds(track.first),
-            decode: seconds(track.first),
-            end: seconds(track.last + track.last_step),
-            // The duration of the last sample is not known, and times are rounded.
-            slack: seconds(track.longest_step) * 1.5 + 0.002,
-        };
+        let span = |&(kind, times): &(u8, DecodeTimes)| times.span(kind.into(), times.first, 1000, 0.002);
         Ok(self.tags.tracks.iter().map(span).collect())
     }
 }
@@ -120,7 +101,9 @@ impl TagCheck {
                         // Sizes have 24 bits.
                         let actual = size + 11;
                         if stated != actual {
-                            return Err(bad(&format!("a tag of {actual} bytes that states {stated}")));
+                            return Err(bad(&format!(
+                                "a tag of {actual} bytes states a size of {stated} bytes"
+                            )));
                         }
                         self.head.clear();
                         self.state = State::Header;
@@ -148,20 +131,13 @@ impl TagCheck {
 
     fn sample(&mut self, tag: TagHeader) -> Result<(), Failure> {
         let TagHeader { kind, time, .. } = tag;
-        match self.tracks.iter_mut().find(|track| track.kind == kind) {
-            None => {
-                let times = TagTimes { kind, first: time, last: time, longest_step: 0, last_step: 0 };
-                self.tracks.push(times);
-            }
-            Some(track) if time < track.last => {
-                let why = format!("a tag at {time} ms behind one at {} ms", track.last);
+        match self.tracks.iter_mut().find(|(known, _)| *known == kind) {
+            None => self.tracks.push((kind, DecodeTimes::starting_at(time))),
+            Some((_, times)) if time < times.last => {
+                let why = format!("a tag at {time} ms follows a tag at {} ms", times.last);
                 return Err(Failure::new(Reason::TimelineGap, why));
             }
-            Some(track) => {
-                track.last_step = time - track.last;
-                track.longest_step = track.longest_step.max(track.last_step);
-                track.last = time;
-            }
+            Some((_, times)) => times.add(time),
         }
         Ok(())
     }
@@ -195,7 +171,7 @@ mod tests {
         let body = [&length.to_be_bytes(), &b"mdat"[..], &tags].concat();
         let mut check = FlvCheck::default();
         body.chunks(size).try_for_each(|piece| check.push(piece))?;
-        check.finish()
+        Box::new(check).finish()
     }
 
     const FRAME: &[u8] = &[0x27, 1, 0, 0, 0, 9];

@@ -1,8 +1,8 @@
-//! Init segments, and checks of the fragments of CMAF and Smooth Streaming: the samples that a
-//! `moof` names lie within the `mdat` behind it, and the decode times of its tracks continue.
+//! Init segments, and checks of the fragments of CMAF and Smooth Streaming: the samples of a `moof`
+//! must lie within the next `mdat`, and the decode times of each track must be continuous.
 
 use super::{
-    Span,
+    BodyCheck, Span,
     boxes::{BoxEvent, BoxWalk},
 };
 use crate::failure::{Failure, Reason};
@@ -17,8 +17,12 @@ use std::sync::Arc;
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(Reason::BadBoxes, error.to_string())
+        bad(error.to_string())
     }
+}
+
+fn bad(why: impl Into<String>) -> Failure {
+    Failure::new(Reason::BadBoxes, why)
 }
 
 /// The parts of an init segment that are needed to read its fragments.
@@ -27,7 +31,7 @@ pub struct Init {
     tracks: Vec<InitTrack>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct InitTrack {
     id: u32,
     /// Ticks per second.
@@ -52,13 +56,12 @@ impl Init {
                 moov = Some((child.raw(), child.offset));
             }
         }
-        let (moov, offset) =
-            moov.ok_or_else(|| Failure::new(Reason::BadBoxes, "an init segment without moov"))?;
+        let (moov, offset) = moov.ok_or_else(|| bad("an init segment without moov"))?;
         let movie = Movie::parse(&moov, offset)?;
         let trexes = movie.fragments.as_deref().unwrap_or_default();
         let mut tracks = Vec::new();
         for track in &movie.tracks {
-            let track = track.as_ref().map_err(|error| Failure::new(Reason::BadBoxes, error.to_string()))?;
+            let track = track.as_ref().map_err(|error| bad(error.to_string()))?;
             let trex = trexes.iter().find(|trex| trex.track_id == track.id);
             tracks.push(InitTrack {
                 id: track.id,
@@ -69,15 +72,14 @@ impl Init {
             });
         }
         if tracks.is_empty() {
-            return Err(Failure::new(Reason::BadBoxes, "an init segment without tracks"));
+            return Err(bad("an init segment without tracks"));
         }
         Ok(Self { tracks })
     }
 }
 
-/// Returns the shift of an edit list: empty edits delay the media, and the first other edit may
-/// start within it (ISO/IEC 14496-12 §8.6.6).
-#[expect(clippy::cast_precision_loss, reason = "seconds of a title")]
+/// Returns the shift of an edit list in seconds. Empty edits delay the media, and the first other
+/// edit may skip its start (ISO/IEC 14496-12 §8.6.6).
 fn shift(track: &Track, movie_timescale: u32) -> f64 {
     let mut shift = 0.0;
     for edit in &track.edits {
@@ -96,7 +98,7 @@ pub(super) struct FragmentCheck {
     state: FragmentState,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FragmentState {
     init: Option<Arc<Init>>,
     timescale: u64,
@@ -104,24 +106,21 @@ struct FragmentState {
     pending: Option<Vec<(u64, u64)>>,
     spans: Vec<Span>,
     fragments: usize,
-    /// True if a fragment states no time.
+    /// True if any fragment states no decode time.
     is_untimed: bool,
 }
 
 impl FragmentCheck {
     pub(super) fn new(init: Option<Arc<Init>>, timescale: u64) -> Self {
-        let state = FragmentState {
-            init,
-            timescale,
-            pending: None,
-            spans: Vec::new(),
-            fragments: 0,
-            is_untimed: false,
-        };
-        Self { walk: BoxWalk::default(), state }
+        Self {
+            walk: BoxWalk::default(),
+            state: FragmentState { init, timescale, ..FragmentState::default() },
+        }
     }
+}
 
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+impl BodyCheck for FragmentCheck {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let state = &mut self.state;
         self.walk.push(bytes, &[b"moof"], |event| match event {
             BoxEvent::Box { bytes, offset } => state.moof(&bytes, offset),
@@ -130,13 +129,13 @@ impl FragmentCheck {
         })
     }
 
-    pub(super) fn finish(self) -> Result<Vec<Span>, Failure> {
+    fn finish(self: Box<Self>) -> Result<Vec<Span>, Failure> {
         self.walk.finish()?;
         if self.state.pending.is_some() {
-            return Err(Failure::new(Reason::BadBoxes, "a moof without its mdat"));
+            return Err(bad("a moof without its mdat"));
         }
         if self.state.fragments == 0 {
-            return Err(Failure::new(Reason::BadBoxes, "a segment without moof"));
+            return Err(bad("a segment without moof"));
         }
         Ok(if self.state.is_untimed { Vec::new() } else { self.state.spans })
     }
@@ -145,7 +144,7 @@ impl FragmentCheck {
 impl FragmentState {
     fn moof(&mut self, bytes: &Bytes, offset: u64) -> Result<(), Failure> {
         if self.pending.is_some() {
-            return Err(Failure::new(Reason::BadBoxes, "a moof without its mdat"));
+            return Err(bad("a moof without its mdat"));
         }
         let moof = Moof::parse(bytes, offset)?;
         let mut runs = Vec::new();
@@ -153,11 +152,8 @@ impl FragmentState {
         for fragment in &moof.tracks {
             let known = self.init.as_ref().and_then(|i| i.tracks.iter().find(|t| t.id == fragment.track_id));
             if self.init.is_some() && known.is_none() {
-                let why = format!(
-                    "a fragment of track {}, which the init segment does not have",
-                    fragment.track_id
-                );
-                return Err(Failure::new(Reason::BadBoxes, why));
+                let id = fragment.track_id;
+                return Err(bad(format!("a fragment of track {id}, which the init segment does not have")));
             }
             self.track_fragment(fragment, known.copied(), (offset, end_of_moof), &mut runs)?;
         }
@@ -176,9 +172,7 @@ impl FragmentState {
         let defaults = known.unwrap_or(InitTrack {
             id: fragment.track_id,
             timescale: u32::try_from(self.timescale).unwrap_or(u32::MAX),
-            shift: 0.0,
-            default_duration: 0,
-            default_size: 0,
+            ..InitTrack::default()
         });
         let default_duration = fragment.default_duration.unwrap_or(defaults.default_duration);
         let default_size = fragment.default_size.unwrap_or(defaults.default_size);
@@ -198,7 +192,7 @@ impl FragmentState {
                 elapsed = elapsed.saturating_add(i64::from(last));
                 next = next.saturating_add(u64::from(sample.size.unwrap_or(default_size)));
             }
-            // Offsets relative to another place in a file cannot be checked.
+            // Offsets with another base count from the start of a file and cannot be checked.
             if fragment.base_data_offset.is_none() {
                 runs.push((start, next));
             }
@@ -212,19 +206,18 @@ impl FragmentState {
             return Ok(());
         };
         let scale = f64::from(defaults.timescale.max(1));
-        let decode = seconds(start, scale);
+        let decode = start as f64 / scale;
         let frame = f64::from(last) / scale;
-        // Manifests of Smooth Streaming state decode times.
-        let shown = if smooth { decode } else { decode + signed(earliest, scale) + defaults.shift };
-        let end = decode + signed(elapsed, scale);
+        // Smooth Streaming manifests state decode times.
+        let shown = if smooth { decode } else { decode + earliest as f64 / scale + defaults.shift };
+        let end = decode + elapsed as f64 / scale;
         let slack = (frame / 2.0).max(0.001);
         match self.spans.iter_mut().find(|span| span.track == fragment.track_id) {
             None => self.spans.push(Span { track: fragment.track_id, begins: shown, decode, end, slack }),
             Some(span) if (decode - span.end).abs() > span.slack => {
-                let why = format!(
-                    "a fragment begins at {decode:.3} s, but the one before it ends at {:.3} s",
-                    span.end
-                );
+                let before = span.end;
+                let why =
+                    format!("a fragment begins at {decode:.3} s, but the last one ended at {before:.3} s");
                 return Err(Failure::new(Reason::TimelineGap, why));
             }
             Some(span) => (span.end, span.slack) = (end, slack),
@@ -234,23 +227,13 @@ impl FragmentState {
 
     fn media_data(&mut self, offset: u64, size: u64) -> Result<(), Failure> {
         let Some(runs) = self.pending.take() else {
-            return Err(Failure::new(Reason::BadBoxes, "an mdat without its moof"));
+            return Err(bad("an mdat without its moof"));
         };
         let end = offset.saturating_add(size);
         if let Some((from, to)) = runs.iter().find(|(from, to)| *from < offset || *to > end) {
             let why = format!("samples at bytes {from} to {to} are not within the mdat at {offset} to {end}");
-            return Err(Failure::new(Reason::BadBoxes, why));
+            return Err(bad(why));
         }
         Ok(())
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times below 2^53 ticks")]
-fn seconds(ticks: u64, scale: f64) -> f64 {
-    ticks as f64 / scale
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times below 2^53 ticks")]
-fn signed(ticks: i64, scale: f64) -> f64 {
-    ticks as f64 / scale
 }

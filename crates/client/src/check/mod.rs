@@ -21,7 +21,7 @@ use crate::{failure::Failure, presentation::Container};
 use flv::FlvCheck;
 use iso::FragmentCheck;
 use packed_audio::PackedAudioCheck;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 use text::TextCheck;
 use ts::TsCheck;
 
@@ -30,67 +30,56 @@ use ts::TsCheck;
 pub struct Span {
     /// The track within the segment: its ID, PID or tag type.
     pub track: u32,
-    /// When the first sample is presented, with edits applied. Containers without presentation
-    /// times have the decode time here.
+    /// The presentation time of the first sample, with edits applied; the decode time if the
+    /// container states no presentation times.
     pub begins: f64,
-    /// When the first sample is decoded.
+    /// The decode time of the first sample.
     pub decode: f64,
-    /// When a sample behind the last one would be decoded.
+    /// The decode time of the last sample plus its duration.
     pub end: f64,
-    /// The difference that is allowed between [`Self::end`] and the start of the next segment.
+    /// The maximum difference between [`Self::end`] and the decode time at which the next segment
+    /// begins.
     pub slack: f64,
 }
 
 /// The check of one body.
 #[derive(Debug)]
 pub struct Check {
-    format: Format,
+    /// The check of the container; `None` if the container cannot be checked.
+    body: Option<Box<dyn BodyCheck>>,
     failed: Option<Failure>,
 }
 
-#[derive(Debug)]
-enum Format {
-    Fragments(Box<FragmentCheck>),
-    Ts(Box<TsCheck>),
-    Flv(Box<FlvCheck>),
-    PackedAudio(Box<PackedAudioCheck>),
-    Text(TextCheck),
-    /// Nothing can be checked.
-    Opaque,
+/// A check of one container.
+trait BodyCheck: fmt::Debug + Send {
+    /// Takes the next bytes of the body.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Ends the body, and returns the time range of each track.
+    fn finish(self: Box<Self>) -> Result<Vec<Span>, Failure>;
 }
 
 impl Check {
     /// Starts the check of a segment. `timescale` is the manifest's; it applies to fragments
     /// without an init segment.
     pub fn segment(container: Container, init: Option<&Arc<Init>>, timescale: u64) -> Self {
-        let format = match container {
-            Container::Cmaf | Container::Smooth => {
-                Format::Fragments(Box::new(FragmentCheck::new(init.cloned(), timescale)))
-            }
-            Container::Ts => Format::Ts(Box::default()),
-            Container::F4f => Format::Flv(Box::default()),
-            Container::PackedAudio => Format::PackedAudio(Box::default()),
-            Container::WebVtt => Format::Text(TextCheck::web_vtt()),
-            Container::Ttml => Format::Text(TextCheck::ttml()),
-            Container::Opaque => Format::Opaque,
+        let body: Box<dyn BodyCheck> = match container {
+            Container::Cmaf | Container::Smooth => Box::new(FragmentCheck::new(init.cloned(), timescale)),
+            Container::Ts => Box::new(TsCheck::default()),
+            Container::F4f => Box::new(FlvCheck::default()),
+            Container::PackedAudio => Box::new(PackedAudioCheck::default()),
+            Container::WebVtt => Box::new(TextCheck::new(false)),
+            Container::Ttml => Box::new(TextCheck::new(true)),
+            Container::Opaque => return Self { body: None, failed: None },
         };
-        Self { format, failed: None }
+        Self { body: Some(body), failed: None }
     }
 
     /// Takes the next bytes of the body. Bytes after the first failure are ignored.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.failed.is_some() {
-            return;
+        if let (Some(body), None) = (&mut self.body, &self.failed) {
+            self.failed = body.push(bytes).err();
         }
-        let result = match &mut self.format {
-            Format::Fragments(check) => check.push(bytes),
-            Format::Ts(check) => check.push(bytes),
-            Format::Flv(check) => check.push(bytes),
-            Format::PackedAudio(check) => check.push(bytes),
-            Format::Text(check) => check.push(bytes),
-            Format::Opaque => Ok(()),
-        };
-        self.failed = result.err();
     }
 
     /// Ends the body and returns the time range of each track. The list is empty if the container
@@ -100,21 +89,48 @@ impl Check {
     /// The first failure of the body, whose [`Reason`](crate::failure::Reason) depends on the
     /// container, or is `TimelineGap` for a gap within the segment.
     pub fn finish(self) -> Result<Vec<Span>, Failure> {
-        if let Some(failure) = self.failed {
-            return Err(failure);
-        }
-        match self.format {
-            Format::Fragments(check) => check.finish(),
-            Format::Ts(check) => check.finish(),
-            Format::Flv(check) => check.finish(),
-            Format::PackedAudio(check) => check.finish(),
-            Format::Text(check) => check.finish().map(|()| Vec::new()),
-            Format::Opaque => Ok(Vec::new()),
+        match self.failed {
+            Some(failure) => Err(failure),
+            None => self.body.map_or(Ok(Vec::new()), BodyCheck::finish),
         }
     }
 }
 
-/// Moves bytes from `rest` to `head` until `head` has `count` bytes. Returns true if it has.
+/// The decode times of a track in containers that do not state durations, in ticks.
+#[derive(Debug, Clone, Copy)]
+struct DecodeTimes {
+    first: i64,
+    last: i64,
+    longest_step: i64,
+    last_step: i64,
+}
+
+impl DecodeTimes {
+    const fn starting_at(time: i64) -> Self {
+        Self { first: time, last: time, longest_step: 0, last_step: 0 }
+    }
+
+    fn add(&mut self, time: i64) {
+        self.last_step = time.saturating_sub(self.last);
+        self.longest_step = self.longest_step.max(self.last_step);
+        self.last = time;
+    }
+
+    /// Returns the span of the track, whose last sample is taken to last as long as the sample
+    /// before it. `rounding` is the maximum rounding error of the times, in seconds.
+    fn span(&self, track: u32, begins: i64, timescale: u32, rounding: f64) -> Span {
+        let seconds = |ticks: i64| ticks as f64 / f64::from(timescale);
+        Span {
+            track,
+            begins: seconds(begins),
+            decode: seconds(self.first),
+            end: seconds(self.last.saturating_add(self.last_step)),
+            slack: seconds(self.longest_step) * 1.5 + rounding,
+        }
+    }
+}
+
+/// Moves bytes from `rest` to `head` until `head` has `count` bytes. Returns true once it has them.
 fn collect(head: &mut Vec<u8>, count: usize, rest: &mut &[u8]) -> bool {
     let (taken, left) = rest.split_at(count.saturating_sub(head.len()).min(rest.len()));
     head.extend_from_slice(taken);

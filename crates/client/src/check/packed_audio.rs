@@ -1,10 +1,11 @@
-//! Checks of packed audio: the ID3 tag, and AAC frames behind it. Frames of other codings are not
-//! read.
+//! Checks of packed audio: the ID3 tag, and the AAC frames after it. Frames of other codings are
+//! not checked.
 
-use super::{Span, collect};
+use super::{BodyCheck, Span, collect};
 use crate::{
     failure::{Failure, Reason},
     packed_audio::{AAC_SAMPLES, ADTS_HEADER, AdtsHeader, ID3_HEADER, tag_length, time_of},
+    ts::SCALE,
 };
 
 /// The check of one segment of packed audio.
@@ -27,12 +28,12 @@ enum State {
     FrameHeader,
     /// Within a frame, with the number of bytes that are left.
     Frame(usize),
-    /// The frames have another coding than AAC.
+    /// The coding of the frames is not AAC.
     Unread,
 }
 
-impl PackedAudioCheck {
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+impl BodyCheck for PackedAudioCheck {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.state {
@@ -40,9 +41,7 @@ impl PackedAudioCheck {
                     let length = self.head.first_chunk().map(tag_length).transpose()?;
                     let wanted = length.unwrap_or(ID3_HEADER);
                     if collect(&mut self.head, wanted, &mut rest) && length.is_some() {
-                        #[expect(clippy::cast_precision_loss, reason = "33 bits")]
-                        let seconds = |ticks: i64| ticks as f64 / 90_000.0;
-                        self.start = time_of(&self.head).map(seconds);
+                        self.start = time_of(&self.head).map(|ticks| ticks as f64 / f64::from(SCALE));
                         self.head.clear();
                         self.state = State::FrameHeader;
                     }
@@ -63,7 +62,7 @@ impl PackedAudioCheck {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<Vec<Span>, Failure> {
+    fn finish(self: Box<Self>) -> Result<Vec<Span>, Failure> {
         match self.state {
             State::FrameHeader if self.head.is_empty() && self.frames > 0 => {}
             State::Unread => return Ok(Vec::new()),
@@ -71,11 +70,12 @@ impl PackedAudioCheck {
         }
         let Some(start) = self.start else { return Ok(Vec::new()) };
         let frame = f64::from(AAC_SAMPLES) / f64::from(self.rate.max(1));
-        #[expect(clippy::cast_precision_loss, reason = "frames of a segment")]
         let end = start + self.frames as f64 * frame;
         Ok(vec![Span { track: 1, begins: start, decode: start, end, slack: frame }])
     }
+}
 
+impl PackedAudioCheck {
     const fn in_frame(left: usize) -> State {
         if left == 0 { State::FrameHeader } else { State::Frame(left) }
     }
@@ -118,7 +118,7 @@ mod tests {
     fn check(parts: &[&[u8]], size: usize) -> Result<Vec<Span>, Reason> {
         let mut check = PackedAudioCheck::default();
         let pushed = parts.concat().chunks(size).try_for_each(|piece| check.push(piece));
-        pushed.and_then(|()| check.finish()).map_err(|failure| failure.reason)
+        pushed.and_then(|()| Box::new(check).finish()).map_err(|failure| failure.reason)
     }
 
     #[test]

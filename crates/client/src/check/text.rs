@@ -1,6 +1,7 @@
 //! Checks of timed text documents: WebVTT (W3C) and TTML. Only their form is checked, not their
 //! times.
 
+use super::{BodyCheck, Span};
 use crate::{
     failure::{Failure, Reason},
     manifest::MAX_BYTES,
@@ -15,15 +16,14 @@ pub(super) struct TextCheck {
 }
 
 impl TextCheck {
-    pub(super) const fn web_vtt() -> Self {
-        Self { is_xml: false, body: Vec::new() }
+    /// Starts the check of a TTML document if `is_xml` is true, and of a WebVTT document otherwise.
+    pub(super) const fn new(is_xml: bool) -> Self {
+        Self { is_xml, body: Vec::new() }
     }
+}
 
-    pub(super) const fn ttml() -> Self {
-        Self { is_xml: true, body: Vec::new() }
-    }
-
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+impl BodyCheck for TextCheck {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         if self.body.len().saturating_add(bytes.len()) > MAX_BYTES {
             return Err(Failure::new(Reason::TooLarge, format!("text of more than {MAX_BYTES} bytes")));
         }
@@ -31,7 +31,7 @@ impl TextCheck {
         Ok(())
     }
 
-    pub(super) fn finish(&self) -> Result<(), Failure> {
+    fn finish(self: Box<Self>) -> Result<Vec<Span>, Failure> {
         let bad = |why: String| Failure::new(Reason::BadText, why);
         let text = std::str::from_utf8(&self.body).map_err(|error| bad(error.to_string()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -39,16 +39,15 @@ impl TextCheck {
             let document = Document::parse_with_options(text, ParsingOptions::default());
             let document = document.map_err(|error| bad(error.to_string()))?;
             let root = document.root_element().tag_name().name();
-            return if root == "tt" {
-                Ok(())
-            } else {
-                Err(bad(format!("XML that begins with {root}, not with tt")))
+            return match root {
+                "tt" => Ok(Vec::new()),
+                _ => Err(bad(format!("XML whose root element is {root}, not tt"))),
             };
         }
-        // Behind the signature there is nothing, a space, a tab or the end of the line (WebVTT
+        // The signature is followed by a space, a tab, a line end or the end of the file (WebVTT
         // §4.1).
         match text.strip_prefix("WEBVTT") {
-            Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']) => Ok(()),
+            Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']) => Ok(Vec::new()),
             _ => Err(bad("text that does not begin with WEBVTT".to_owned())),
         }
     }
@@ -61,7 +60,7 @@ mod tests {
     #[test]
     fn only_documents_of_the_format_are_accepted() {
         let reason = |xml: bool, body: &[u8]| {
-            let mut text = if xml { TextCheck::ttml() } else { TextCheck::web_vtt() };
+            let mut text = Box::new(TextCheck::new(xml));
             body.chunks(3).for_each(|piece| text.push(piece).unwrap());
             text.finish().err().map(|failure| failure.reason)
         };

@@ -6,11 +6,11 @@ use crate::{
     presentation::{Container, SegmentGroup, Segments},
 };
 
-/// The seconds after which time stamps of transport streams and packed audio wrap around: 33 bits
-/// of 90 kHz.
+/// The seconds after which the time stamps of transport streams and packed audio wrap around. They
+/// have 33 bits at 90 kHz.
 const WRAP: f64 = 8_589_934_592.0 / 90_000.0;
 
-/// Returns the seconds from one time to another, across a wrap of time stamps.
+/// Returns the seconds from one time to another, across a wrap of the time stamps if necessary.
 fn difference(group: &SegmentGroup, from: f64, to: f64) -> f64 {
     match group.container {
         Container::Ts | Container::PackedAudio => (to - from) - ((to - from) / WRAP).round() * WRAP,
@@ -21,8 +21,8 @@ fn difference(group: &SegmentGroup, from: f64, to: f64) -> f64 {
 /// The times of the segments that a player has fetched from one set of renditions.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// A timeline, and the seconds from the manifest's times to the media's on it. Used if the
-    /// protocol does not state them.
+    /// A timeline and its offset: the seconds to add to a time of the manifest to get the time of
+    /// the media. Used only if the protocol does not state the offset.
     origin: Option<(u32, f64)>,
     last: Option<LastSegment>,
 }
@@ -36,14 +36,15 @@ struct LastSegment {
 }
 
 impl Timeline {
-    /// Adds the spans of a segment, which [`Check::finish`](super::Check::finish) returned.
-    /// `rendition` identifies the rendition within its set, and `index` the segment in it.
+    /// Adds the spans of a segment, as [`Check::finish`](super::Check::finish) returned them.
+    /// `rendition` identifies the rendition within its set, and `index` the segment within the
+    /// rendition.
     ///
     /// # Errors
-    /// - [`Reason::WrongTime`] if the segment begins earlier or later than its manifest states by more
-    ///   than the tolerance.
-    /// - [`Reason::TimelineGap`] if the segment follows the last one that was added, and a track does
-    ///   not continue where it ended there.
+    /// - [`Reason::WrongTime`] if the start of the segment differs from its manifest by more than
+    ///   the tolerance.
+    /// - [`Reason::TimelineGap`] if the segment follows the last added one, but a track does not
+    ///   continue where it ended there.
     pub fn add(
         &mut self,
         segments: &Segments,
@@ -67,17 +68,17 @@ impl Timeline {
                 format!("segment {index} begins at {begins:.3} s, but its manifest states {stated:.3} s");
             return Err(Failure::new(Reason::WrongTime, why));
         }
-        let follows = before.filter(|last| {
+        let follows = |last: &LastSegment| {
             (last.rendition, last.timeline) == (rendition, timeline)
                 && last.index.checked_add(1) == Some(index)
-        });
-        for last in follows.iter().flat_map(|last| &last.spans) {
+        };
+        for last in before.filter(follows).iter().flat_map(|last| &last.spans) {
             let next = spans.iter().find(|span| span.track == last.track);
             if let Some(next) =
                 next.filter(|next| difference(group, last.end, next.decode).abs() > last.slack)
             {
                 let why = format!(
-                    "segment {index} begins at {:.3} s, but the one before it ends at {:.3} s",
+                    "segment {index} begins at {:.3} s, but the segment before it ends at {:.3} s",
                     next.decode, last.end
                 );
                 return Err(Failure::new(Reason::TimelineGap, why));

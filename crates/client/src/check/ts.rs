@@ -1,10 +1,10 @@
 //! Checks of transport streams: sync bytes, continuity counters, program tables with their CRCs,
 //! and the time stamps of PES packets.
 
-use super::{Span, collect};
+use super::{BodyCheck, DecodeTimes, Span, collect};
 use crate::{
     failure::{Failure, Reason},
-    ts::{NULL_PID, PACKET, Packet, ProgramTables, SCALE, TimeStamps, time_stamps, unwrap_time},
+    ts::{NULL_PID, PACKET, Packet, ProgramTables, SCALE, time_stamps, unwrap_time},
 };
 use std::collections::BTreeMap;
 
@@ -27,22 +27,12 @@ struct Pid {
     counter: Option<u8>,
     /// True if that packet was a repetition of the one before it.
     is_repeated: bool,
-    times: Option<Times>,
+    /// The decode times of the PES packets, and the earliest presentation time.
+    times: Option<(DecodeTimes, i64)>,
 }
 
-/// Times of the PES packets of one PID, in ticks.
-#[derive(Debug, Clone, Copy)]
-struct Times {
-    first_decode: i64,
-    last_decode: i64,
-    /// The longest and the last interval between decode times.
-    longest_step: i64,
-    last_step: i64,
-    earliest_presentation: i64,
-}
-
-impl TsCheck {
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+impl BodyCheck for TsCheck {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut rest = bytes;
         if !self.partial.is_empty() && collect(&mut self.partial, PACKET, &mut rest) {
             let packet = std::mem::take(&mut self.partial);
@@ -58,21 +48,26 @@ impl TsCheck {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<Vec<Span>, Failure> {
+    fn finish(self: Box<Self>) -> Result<Vec<Span>, Failure> {
         if !self.partial.is_empty() {
             return Err(self.bad("ends in the middle of a packet"));
         }
         if !self.tables.is_complete() {
             return Err(self.bad("no program tables"));
         }
-        let spans: Vec<Span> =
-            self.pids.iter().filter_map(|(&pid, state)| Some(state.times?.span(pid))).collect();
+        let span = |(&pid, state): (&u16, &Pid)| {
+            let (times, earliest) = state.times?;
+            Some(times.span(pid.into(), earliest, SCALE, 0.001))
+        };
+        let spans: Vec<Span> = self.pids.iter().filter_map(span).collect();
         if spans.is_empty() {
             return Err(self.bad("no PES packets with time stamps"));
         }
         Ok(spans)
     }
+}
 
+impl TsCheck {
     fn bad(&self, why: &str) -> Failure {
         Failure::new(Reason::BadTs, format!("packet {}: {why}", self.packets))
     }
@@ -108,50 +103,14 @@ impl TsCheck {
         if self.tables.has(pid) {
             self.tables.push(&packet).map_err(|why| self.bad(why))?;
         } else if let Some(stamps) = packet.is_start.then(|| time_stamps(payload)).flatten() {
-            state.times = Some(match state.times {
-                Some(times) => times.followed_by(stamps),
-                None => Times::starting_at(stamps),
-            });
+            if let Some((times, earliest)) = &mut state.times {
+                *earliest = (*earliest).min(unwrap_time(stamps.presentation, times.last));
+                times.add(unwrap_time(stamps.decode, times.last));
+            } else {
+                state.times = Some((DecodeTimes::starting_at(stamps.decode), stamps.presentation));
+            }
         }
         Ok(())
-    }
-}
-
-impl Times {
-    const fn starting_at(stamps: TimeStamps) -> Self {
-        Self {
-            first_decode: stamps.decode,
-            last_decode: stamps.decode,
-            longest_step: 0,
-            last_step: 0,
-            earliest_presentation: stamps.presentation,
-        }
-    }
-
-    fn followed_by(self, stamps: TimeStamps) -> Self {
-        let decode = unwrap_time(stamps.decode, self.last_decode);
-        let presentation = unwrap_time(stamps.presentation, self.last_decode);
-        let step = decode.saturating_sub(self.last_decode);
-        Self {
-            last_decode: decode,
-            longest_step: self.longest_step.max(step),
-            last_step: step,
-            earliest_presentation: self.earliest_presentation.min(presentation),
-            ..self
-        }
-    }
-
-    fn span(self, pid: u16) -> Span {
-        #[expect(clippy::cast_precision_loss, reason = "33 bits")]
-        let seconds = |ticks: i64| ticks as f64 / f64::from(SCALE);
-        Span {
-            track: pid.into(),
-            begins: seconds(self.earliest_presentation),
-            decode: seconds(self.first_decode),
-            end: seconds(self.last_decode.saturating_add(self.last_step)),
-            // The duration of the last access unit is not known.
-            slack: seconds(self.longest_step) * 1.5 + 0.001,
-        }
     }
 }
 
@@ -188,7 +147,10 @@ mod tests {
 
     fn check(packets: &[Vec<u8>]) -> Result<Vec<Span>, Reason> {
         let mut check = TsCheck::default();
-        check.push(&packets.concat()).and_then(|()| check.finish()).map_err(|failure| failure.reason)
+        check
+            .push(&packets.concat())
+            .and_then(|()| Box::new(check).finish())
+            .map_err(|failure| failure.reason)
     }
 
     #[test]

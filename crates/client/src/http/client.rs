@@ -11,7 +11,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use std::{error::Error as _, fmt, io, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
-use url::Url;
+use url::{Position, Url};
 
 /// The maximum number of redirects for one request.
 const MAX_REDIRECTS: usize = 5;
@@ -24,9 +24,9 @@ const MAX_ERROR_BODY: u64 = 1 << 16;
 pub struct ClientOptions {
     /// The servers that may be contacted.
     pub hosts: AllowedHosts,
-    /// The maximum time from when a request is due to the last byte of its response.
+    /// The maximum time from the moment a request is due to the last byte of its response.
     pub timeout: Duration,
-    /// The size of the read buffer, in bytes, which a connection holds during an exchange.
+    /// The size in bytes of the read buffer that a connection holds during an exchange.
     pub read_buffer: usize,
     /// The value of `User-Agent`.
     pub agent: String,
@@ -57,15 +57,9 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A connection that is kept from one request to the next. It is empty at first.
-#[derive(Default)]
+/// A connection that is kept from one request to the next. The first request opens it.
+#[derive(Debug, Default)]
 pub struct Connection(Option<(Server, Box<dyn Stream>)>);
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Connection").field(&self.0.as_ref().map(|(server, _)| server)).finish()
-    }
-}
 
 /// A successful response, whose body has been read.
 #[derive(Debug, Clone)]
@@ -74,11 +68,11 @@ pub struct Fetched {
     pub url: Url,
     /// Bytes of the body.
     pub bytes: u64,
-    /// The time from when the request was due to the head of the response.
+    /// The time from the moment the request was due to the head of the response.
     pub first_byte: Duration,
-    /// The time from when the request was due to the last byte of the response.
+    /// The time from the moment the request was due to the last byte of the response.
     pub latency: Duration,
-    /// The time from when the request was sent to the last byte, which determines throughput.
+    /// The time from sending the request to the last byte of the response, for throughput.
     pub transfer: Duration,
 }
 
@@ -90,21 +84,21 @@ pub type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), Failure> + Send + 'a;
 pub struct FailedFetch {
     /// The reason and its details.
     pub failure: Failure,
-    /// Bytes of the body before the failure.
+    /// Bytes of the body that arrived before the failure.
     pub bytes: u64,
-    /// The time from when the request was due to the failure.
+    /// The time from the moment the request was due to the failure.
     pub latency: Duration,
 }
 
 impl Client {
-    /// Makes a client whose connections `connect` makes.
+    /// Makes a client that opens its connections with `connect`.
     pub fn new(connect: Arc<dyn Connect>, options: ClientOptions) -> Self {
         Self { connect, options: Arc::new(options) }
     }
 
-    /// Fetches a resource. `due` is when the request should have been sent. Latency counts from
-    /// then, so that a delay of the load generator is part of it. `body` takes each piece of the
-    /// body as it arrives.
+    /// Fetches a resource. `body` takes each piece of the body as it arrives. `due` is the time at
+    /// which the request should be sent. Latency counts from then, so it includes delays of the
+    /// load generator.
     ///
     /// # Errors
     /// A [`FailedFetch`] if there is no connection, no complete response in time, a status other
@@ -131,6 +125,27 @@ impl Client {
         Err(FailedFetch { failure, bytes: received, latency: due.elapsed() })
     }
 
+    /// Fetches a whole body of at most `limit` bytes, like [`get`](Self::get). The bytes that
+    /// arrived before a failure are returned too.
+    pub async fn get_whole(
+        &self,
+        connection: &mut Connection,
+        resource: &Resource,
+        due: Instant,
+        limit: usize,
+    ) -> (Result<Fetched, FailedFetch>, Vec<u8>) {
+        let mut body = Vec::new();
+        let mut keep = |piece: &[u8]| {
+            if body.len().saturating_add(piece.len()) > limit {
+                let why = format!("{}: more than {limit} bytes", resource.url);
+                return Err(Failure::new(Reason::TooLarge, why));
+            }
+            body.extend_from_slice(piece);
+            Ok(())
+        };
+        (self.get(connection, resource, due, &mut keep).await, body)
+    }
+
     async fn exchange(
         &self,
         connection: &mut Connection,
@@ -142,8 +157,8 @@ impl Client {
         let mut url = resource.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
-            // The connection is put back only after the body has been read: bytes that are left
-            // would be taken for the next response.
+            // The connection is put back only after the body has been read. Otherwise, the rest of
+            // this body would be read as the next response.
             let Sent { server, mut exchange, response, sent } =
                 self.send(connection, &url, resource.range).await?;
             let first_byte = due.elapsed();
@@ -163,7 +178,7 @@ impl Client {
             let latency = due.elapsed();
             let transfer = sent.elapsed();
             connection.0 = exchange.end().await.map(|stream| (server, stream));
-            if let Some(range) = resource.range.filter(|range| range.len() != *received) {
+            if let Some(range) = resource.range.filter(|range| range.length() != *received) {
                 let why = format!("{url}: {received} bytes for the range {range}");
                 return Err(Failure::new(Reason::WrongLength, why));
             }
@@ -195,9 +210,9 @@ impl Client {
                 .await
                 .map_err(|error| Failure::new(Reason::Closed, format!("{server}: {error}")))?;
             let sent = Instant::now();
-            match exchange.send(self.request(&server, url, range)).await {
+            match exchange.send(self.request(url, range)).await {
                 Ok(response) => return Ok(Sent { server, exchange, response, sent }),
-                // A server may close an idle connection just when it is used again. The request may
+                // A server may close an idle connection at the moment of its reuse. The request may
                 // then be sent on a new connection (RFC 9110 §9.2.2).
                 Err(error) if again && was_closed(&error) => {}
                 Err(error) => return Err(before_head(url, &error)),
@@ -205,25 +220,16 @@ impl Client {
         }
     }
 
-    fn request(&self, server: &Server, url: &Url, range: Option<ByteRange>) -> Request<Empty<Bytes>> {
-        let mut path = url.path().to_owned();
-        if let Some(query) = url.query() {
-            path.push('?');
-            path.push_str(query);
-        }
+    fn request(&self, url: &Url, range: Option<ByteRange>) -> Request<Empty<Bytes>> {
         let mut request = Request::new(Empty::new());
-        *request.uri_mut() =
-            PathAndQuery::try_from(path).map_or_else(|_| "/".parse().unwrap_or_default(), Into::into);
-        let default_port = if server.tls { 443 } else { 80 };
-        let name = url.host_str().unwrap_or_default();
-        let host =
-            if server.port == default_port { name.to_owned() } else { format!("{name}:{}", server.port) };
+        *request.uri_mut() = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery])
+            .map_or_else(|_| "/".parse().unwrap_or_default(), Into::into);
         let mut header = |name, value: String| {
             if let Ok(value) = value.try_into() {
                 request.headers_mut().insert(name, value);
             }
         };
-        header(header::HOST, host);
+        header(header::HOST, url[Position::BeforeHost..Position::AfterPort].to_owned());
         header(header::USER_AGENT, self.options.agent.clone());
         if let Some(range) = range {
             header(header::RANGE, format!("bytes={range}"));
@@ -261,8 +267,8 @@ fn redirected(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
     target.ok_or_else(|| Failure::new(Reason::Redirects, format!("{url}: a redirect without a valid target")))
 }
 
-/// Reads a body that is not used. Returns the connection if it can be used again: not after a long
-/// body, or one that is cut off.
+/// Reads and discards a body. Returns the connection if it can be used again. It cannot after a
+/// body that is too long or incomplete.
 async fn drain(response: Response<Incoming>, mut exchange: Exchange) -> Option<Box<dyn Stream>> {
     let mut body = response.into_body();
     let mut left = MAX_ERROR_BODY;
@@ -284,7 +290,7 @@ fn check_range(
         return match response.status() {
             StatusCode::PARTIAL_CONTENT => Err(Failure::new(
                 Reason::WrongRange,
-                format!("{url}: a partial response, where none was requested"),
+                format!("{url}: a partial response to a request without a range"),
             )),
             _ => Ok(()),
         };

@@ -8,11 +8,7 @@ use rustls::{
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
-use std::{
-    fmt,
-    io::{Error, ErrorKind},
-    sync::Arc,
-};
+use std::{fmt, io::ErrorKind, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -21,14 +17,14 @@ use tokio_rustls::TlsConnector;
 use url::Url;
 
 /// A connection to a server.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Stream for T {}
 
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// The host name or IP address; IPv6 without brackets.
+    /// The host name or IP address. An IPv6 address has no brackets.
     pub host: String,
     /// The TCP port.
     pub port: u16,
@@ -37,7 +33,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns the server of a URL, or `None` if it names none.
+    /// Returns the server of a URL, or `None` if the URL names no host.
     pub fn of(url: &Url) -> Option<Self> {
         let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
         Some(Self { host, port: url.port_or_known_default()?, tls: url.scheme() == "https" })
@@ -57,46 +53,41 @@ pub trait Connect: Send + Sync + 'static {
     fn connect(&self, server: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>>;
 }
 
-/// The certificates that are accepted.
+/// The certificates that a client accepts.
 #[derive(Debug, Clone, Default)]
 pub enum Trust {
-    /// Those that the system trusts.
+    /// The certificates that the system trusts.
     #[default]
     System,
-    /// Those that the system trusts, and these.
+    /// The certificates that the system trusts, and these.
     SystemAnd(Vec<CertificateDer<'static>>),
-    /// All. The connection is encrypted, but the server is not authenticated.
+    /// Any certificate. The connection is encrypted, but the server is not authenticated.
     Any,
 }
 
 impl Trust {
-    /// Accepts certificates in PEM besides those that the system trusts.
+    /// Accepts the certificates in `pem` besides those that the system trusts.
     ///
     /// # Errors
-    /// If `pem` holds no certificate, or one that cannot be read.
+    /// If `pem` holds no certificate, or a certificate that cannot be read.
     pub fn system_and(pem: &[u8]) -> Result<Self, String> {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let found = found.map_err(|error| error.to_string())?;
         if found.is_empty() {
-            return Err("it holds no certificate".to_owned());
+            return Err("the file holds no certificate".to_owned());
         }
         Ok(Self::SystemAnd(found))
     }
 }
 
 /// Makes connections over TCP, with TLS for `https`.
+#[derive(Debug)]
 pub struct Network {
     tls: Arc<ClientConfig>,
 }
 
-impl fmt::Debug for Network {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Network").finish_non_exhaustive()
-    }
-}
-
 impl Network {
-    /// Makes connections to servers whose certificates `trust` accepts.
+    /// Makes a network that connects to servers whose certificates `trust` accepts.
     ///
     /// # Errors
     /// If a certificate in `trust` cannot be used as a root, or TLS cannot be configured.
@@ -165,9 +156,11 @@ impl Connect for Network {
     fn connect(&self, server: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>> {
         let tls = self.tls.clone();
         Box::pin(async move {
-            let tcp = TcpStream::connect((server.host.as_str(), server.port))
-                .await
-                .map_err(|error| failure(&server, &error))?;
+            let tcp = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(|error| {
+                let is_refused = error.kind() == ErrorKind::ConnectionRefused;
+                let reason = if is_refused { Reason::Refused } else { Reason::Unreachable };
+                Failure::new(reason, format!("{server}: {error}"))
+            })?;
             // A request is one small write. Delaying it would only add to the measured latency.
             let _ = tcp.set_nodelay(true);
             if !server.tls {
@@ -179,12 +172,4 @@ impl Connect for Network {
             Ok(Box::new(tls.map_err(|error| Failure::new(Reason::Tls, format!("{server}: {error}")))?))
         })
     }
-}
-
-fn failure(server: &Server, error: &Error) -> Failure {
-    let reason = match error.kind() {
-        ErrorKind::ConnectionRefused => Reason::Refused,
-        _ => Reason::Unreachable,
-    };
-    Failure::new(reason, format!("{server}: {error}"))
 }

@@ -1,5 +1,6 @@
-//! HTTP on a connection, for one exchange. Between exchanges only the socket is kept: hyper's write
-//! buffer of 8 KiB and its read buffer would be most of the memory of an idle player.
+//! HTTP on a connection, for one exchange. Only the socket is kept between exchanges, because
+//! hyper's read buffer and its write buffer of 8 KiB would take most of the memory of an idle
+//! player.
 
 use super::Stream;
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use std::{
     task::{Context, Poll},
 };
 
-/// One exchange on a connection. The caller that waits for the exchange also drives the connection,
+/// One exchange on a connection. The caller drives the connection while it waits for the exchange,
 /// so that no task is needed.
 pub(super) struct Exchange {
     driver: Driver,
@@ -31,12 +32,12 @@ struct Driver {
 }
 
 impl Driver {
-    /// Drives the connection. Its errors reach the caller through the response.
+    /// Drives the connection. The response reports its errors to the caller.
     fn poll(&mut self, context: &mut Context<'_>) {
         self.ended = self.ended || self.connection.poll_without_shutdown(context).is_ready();
     }
 
-    /// Drives the connection until a future is done.
+    /// Drives the connection until a future completes.
     async fn drive_until<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -56,8 +57,8 @@ impl Exchange {
         Ok(Self { driver: Driver { connection: Box::new(connection), ended: false }, sender })
     }
 
-    /// Sends the request and returns the head of the response. If the server has closed the idle
-    /// connection, that is detected before anything is sent.
+    /// Sends the request and returns the head of the response. Fails before anything is sent if the
+    /// server has closed the idle connection.
     pub(super) async fn send(&mut self, request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
         let Self { driver, sender } = self;
         let response = async {

@@ -1,5 +1,5 @@
-//! The servers that may be contacted. Manifests come from a server under test, and can name any
-//! other.
+//! The servers that may be contacted. A manifest comes from the server under test and could refer
+//! to any other server.
 
 use crate::failure::{Failure, Reason};
 use url::Url;
@@ -7,22 +7,19 @@ use url::Url;
 /// The servers that may be contacted.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedHosts {
-    /// The host in lower case, and the port if only that one is allowed.
+    /// The host in lower case, and the port. Without a port, all ports of the host are allowed.
     allowed: Vec<(String, Option<u16>)>,
 }
 
 impl AllowedHosts {
-    /// Allows the server of a URL, at its port only.
+    /// Allows the host of a URL at the URL's port only.
     pub fn allow_server(&mut self, url: &Url) {
         if let Some(host) = url.host_str() {
             self.allowed.push((host.to_ascii_lowercase(), url.port_or_known_default()));
         }
     }
 
-    /// Allows `host` at any port, or `host:port`.
-    ///
-    /// # Errors
-    /// If the text is neither.
+    /// Allows `host` at any port, or `host:port`. Any other text is refused.
     pub fn allow(&mut self, host: &str) -> Result<(), String> {
         let url = Url::parse(&format!("http://{host}/")).map_err(|error| format!("{host}: {error}"))?;
         let plain = url.path() == "/" && url.query().is_none() && url.username().is_empty();
@@ -30,17 +27,14 @@ impl AllowedHosts {
             .host_str()
             .filter(|_| plain)
             .ok_or_else(|| format!("{host}: neither a host nor host:port"))?;
-        // `Url` drops port 80, the default of the scheme.
+        // `Url` drops port 80 because it is the scheme's default.
         let port =
             host.rsplit_once(':').filter(|_| !host.ends_with(']')).and_then(|(_, port)| port.parse().ok());
         self.allowed.push((name.to_ascii_lowercase(), port));
         Ok(())
     }
 
-    /// Checks that the server of a URL may be contacted.
-    ///
-    /// # Errors
-    /// [`Reason::HostNotAllowed`] if it may not.
+    /// Fails with [`Reason::HostNotAllowed`] if the server of a URL may not be contacted.
     pub fn check(&self, url: &Url) -> Result<(), Failure> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default();

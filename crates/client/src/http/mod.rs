@@ -1,8 +1,8 @@
-//! An HTTP/1.1 client that measures each request. Callers keep their connections, and latency
-//! counts from the time a request was due.
+//! An HTTP/1.1 client that measures each request. Callers own their connections. Latency counts
+//! from the time a request was due.
 //!
 //! - [`AllowedHosts`]: the servers that may be contacted
-//! - [`Connect`]: the way connections are made
+//! - [`Connect`]: opens connections
 //! - [`Client`]: sends a request and reads its response
 
 mod client;

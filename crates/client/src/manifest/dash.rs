@@ -9,7 +9,6 @@ use crate::presentation::{
     Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Segments,
 };
 use dash_mpd_core::{AdaptationSet, BaseURL, MPD, Period, Representation};
-use std::sync::Arc;
 use url::Url;
 
 /// The maximum number of periods.
@@ -57,9 +56,9 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
     Ok(Presentation { protocol: Protocol::Dash, sets })
 }
 
-/// Returns the time range of each period (§5.3.2.1). A period starts where it states, or else at
-/// the end of the one before; it ends where it states, or else at the start of the next one or the
-/// end of the presentation.
+/// Returns the time range of each period (§5.3.2.1). A period that states no start starts where the
+/// period before it ends. A period ends after its stated duration, but no later than the next
+/// period starts; the last one ends with the presentation if it states no duration.
 fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
     let seconds = |time: std::time::Duration| time.as_secs_f64();
     let mut ranges: Vec<PeriodRange> = Vec::new();
@@ -80,9 +79,9 @@ fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
     ranges
 }
 
-/// Joins renditions over all periods. There are as many as the first period has. In each other
-/// period, a rendition continues with the one of the same name, or else with the highest one whose
-/// bit rate is not higher.
+/// Joins the renditions of the first period with those of the other periods. In each of these, a
+/// rendition continues with the one of the same name, or else with the highest one whose bit rate
+/// is not above its own, or else with the lowest.
 fn join_periods(
     periods: Vec<Vec<Rendition>>,
     budget: &mut SegmentBudget,
@@ -102,7 +101,8 @@ fn join_periods(
     renditions.collect::<Result<_, _>>().map(Some)
 }
 
-/// Joins the segments of periods, at once if all of them are known.
+/// Joins the segments of periods if all of them are known. Otherwise, they are joined once the
+/// lists have been fetched.
 fn join_indexes(periods: Vec<Index>, budget: &mut SegmentBudget) -> Result<Index, ManifestError> {
     let known = |index: &Index| match index {
         Index::Known(segments) => Some(segments.clone()),
@@ -114,16 +114,16 @@ fn join_indexes(periods: Vec<Index>, budget: &mut SegmentBudget) -> Result<Index
     // Each rendition has a copy of its segments.
     let count = known.iter().map(|segments| segments.entries.len()).fold(0, usize::saturating_add);
     budget.take(count as u64)?;
-    Ok(Index::Known(Arc::new(Segments::joined(known))))
+    Ok(Index::Known(Segments::joined(known)))
 }
 
-/// Returns the media of a set, by its `contentType`, or by the type of its media.
+/// Returns the media of a set, according to its `contentType` or its MIME type.
 fn kind_of(set: &AdaptationSet) -> Option<MediaKind> {
     let first = set.representations.first();
     let mime = set.mimeType.as_deref().or(first.and_then(|r| r.mimeType.as_deref()));
     let stated = set.contentType.as_deref().or(first.and_then(|r| r.contentType.as_deref()));
     let codecs = set.codecs.as_deref().or(first.and_then(|r| r.codecs.as_deref())).unwrap_or_default();
-    // Pictures for trick modes do not count as video (§5.3.11).
+    // Sets for trick modes and thumbnails do not count as video (§5.3.11).
     let trick = |scheme: &str| scheme.contains("trickmode") || scheme.contains("thumbnail_tile");
     if set.essential_property.iter().any(|property| trick(&property.schemeIdUri)) {
         return None;
@@ -151,7 +151,7 @@ fn is_main(set: &AdaptationSet) -> bool {
     set.Role.iter().any(|role| role.value.as_deref() == Some("main"))
 }
 
-/// Resolves a `BaseURL`. Several of them are alternatives, of which the first is used (§5.6.5).
+/// Resolves the first `BaseURL`. The others are alternatives to it (§5.6.5).
 fn resolve(base: &Url, references: &[BaseURL]) -> Result<Url, ManifestError> {
     references.first().map_or(Ok(base.clone()), |reference| join(base, &reference.base))
 }
@@ -170,7 +170,7 @@ impl PeriodSet<'_> {
         if all.len() > MAX_RENDITIONS {
             return Err(ManifestError::TooMuch { what: "representations", limit: MAX_RENDITIONS });
         }
-        // Only renditions of one coding: players do not switch between codings.
+        // Players do not switch between codings, so only renditions of the first coding are kept.
         let family = |r: &Representation| {
             let codecs = r.codecs.as_deref().or(self.set.codecs.as_deref()).unwrap_or_default();
             codecs.split('.').next().unwrap_or_default().to_owned()

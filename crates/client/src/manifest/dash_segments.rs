@@ -11,8 +11,8 @@ use latemux_isobmff::boxes::sidx::Sidx;
 use std::sync::Arc;
 use url::Url;
 
-/// The tolerance in seconds for segments of a timeline. Its times should be those of the media, but
-/// audio may start earlier, with samples that only prepare the decoder.
+/// The tolerance in seconds for segments of a timeline. Its times should equal those of the media,
+/// but audio may start earlier with samples that only prime the decoder.
 const TOLERANCE: f64 = 0.15;
 
 /// The addressing of a representation, merged from all levels (§5.3.9.1).
@@ -23,7 +23,8 @@ pub(super) struct Addressing {
     one_file: Option<SegmentBase>,
 }
 
-/// Sets an element to that of the next inner level, with omitted attributes from the outer levels.
+/// Replaces an element by that of the next inner level. Attributes that the inner level omits keep
+/// their values.
 macro_rules! inherit {
     ($element:expr, $inner:expr, $($attribute:ident),+) => {{
         let mut merged = $inner.clone();
@@ -35,7 +36,7 @@ macro_rules! inherit {
 }
 
 impl Addressing {
-    /// Merges the next inner level. Attributes that it omits keep the values of the outer levels.
+    /// Merges the elements of the next inner level.
     pub(super) fn inherit(
         &mut self,
         template: Option<&SegmentTemplate>,
@@ -101,12 +102,13 @@ pub(super) struct PeriodRange {
     pub(super) start: f64,
     /// The duration, if it is known.
     pub(super) seconds: Option<f64>,
-    /// True if there are several periods, so that nothing is played behind the end of this one.
+    /// True if there are several periods, so that segments after the end of this one are not
+    /// played.
     pub(super) is_bounded: bool,
 }
 
 impl Segments {
-    /// Moves segments to the time range of their period.
+    /// Places the segments in their period, and drops those after its end.
     fn placed(mut self, span: PeriodRange, container: Container) -> Result<Self, ManifestError> {
         for group in &mut self.groups {
             group.start = span.start;
@@ -119,37 +121,27 @@ impl Segments {
     }
 }
 
-/// Returns the one segment of text that is a single document for the whole period.
+/// Returns one segment for the whole period, for text in a single document.
 fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError> {
     let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
     let timescale = 1000;
     let duration = whole(seconds * to_f64(timescale))?;
     let entries = vec![Segment { start: 0, duration, number: 0, time: 0, range: None }];
     let addresses = Addresses::List(vec![Arc::new(base.clone())]);
-    Ok(Segments::uniform(group(None, timescale, Some(0), TOLERANCE, addresses), entries))
+    Ok(Segments::uniform(group(None, timescale, 0, TOLERANCE, addresses), entries))
 }
 
-/// Returns the group of all segments of a representation. Its period sets start and container
-/// later.
-const fn group(
+/// Returns the group of all segments of a representation. [`Segments::placed`] sets its start and
+/// container.
+fn group(
     init: Option<Resource>,
     timescale: u64,
-    origin: Option<i64>,
+    origin: i64,
     tolerance: f64,
     addresses: Addresses,
 ) -> SegmentGroup {
-    let container = Container::Cmaf;
-    SegmentGroup {
-        first: 0,
-        timeline: 0,
-        start: 0.0,
-        container,
-        init,
-        timescale,
-        origin,
-        tolerance,
-        addresses,
-    }
+    let group = SegmentGroup::new(Container::Cmaf, timescale, tolerance, addresses);
+    SegmentGroup { init, origin: Some(origin), ..group }
 }
 
 fn from_template(
@@ -176,8 +168,8 @@ fn from_template(
                 Some(last) => last.saturating_add(1).saturating_sub(first),
                 None => count(each, timescale, seconds)?,
             };
-            // With a constant duration, times may differ by half a segment (§5.3.9.5.3, and the
-            // guidelines of DASH-IF).
+            // With a constant duration, the times of the media may differ by half a segment
+            // (§5.3.9.5.3, and the guidelines of DASH-IF).
             let mut entries = even_entries(each, first, offset, count, budget)?;
             cut(&mut entries, seconds, timescale);
             (entries, seconds_of(each, timescale) / 2.0 + TOLERANCE)
@@ -198,7 +190,7 @@ fn from_template(
         (None, None) => None,
     };
     let addresses = Addresses::Template { base: base.clone(), media };
-    not_empty(Segments::uniform(group(init, timescale, Some(offset), tolerance, addresses), entries))
+    not_empty(Segments::uniform(group(init, timescale, offset, tolerance, addresses), entries))
 }
 
 fn from_list(
@@ -220,7 +212,7 @@ fn from_list(
     cut(&mut entries, seconds, timescale);
     let mut urls = Vec::with_capacity(entries.len());
     for (entry, url) in entries.iter_mut().zip(&list.segment_urls) {
-        // A segment in the file of the base URL has only a range.
+        // Without `media`, a segment is a range of the file at the base URL.
         urls.push(Arc::new(url.media.as_deref().map_or(Ok(base.clone()), |media| join(base, media))?));
         entry.range = url.mediaRange.as_deref().map(range).transpose()?;
     }
@@ -229,7 +221,7 @@ fn from_list(
         .map(|init| initialization(base, init.sourceURL.as_deref(), init.range.as_deref()))
         .transpose()?;
     let addresses = Addresses::List(urls);
-    not_empty(Segments::uniform(group(init, timescale, Some(0), tolerance, addresses), entries))
+    not_empty(Segments::uniform(group(init, timescale, 0, tolerance, addresses), entries))
 }
 
 fn not_empty(segments: Segments) -> Result<Segments, ManifestError> {
@@ -244,7 +236,7 @@ fn initialization(base: &Url, source: Option<&str>, bytes: Option<&str>) -> Resu
     Ok(Resource { url, range: bytes.map(range).transpose()? })
 }
 
-/// A representation in one file with a `sidx`.
+/// A representation in one file with a `sidx`, which is to be fetched.
 #[derive(Debug, Clone)]
 pub(crate) struct OneFile {
     url: Url,
@@ -266,7 +258,7 @@ fn from_one_file(
     let index = range(index)?;
     let init = match one_file.and_then(|one| one.Initialization.as_ref()) {
         Some(init) => initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?,
-        // The bytes before the index.
+        // Without `Initialization`, the bytes before the index are the init segment.
         None => Resource { url: base.clone(), range: ByteRange::new(0, index.first) },
     };
     let offset = ticks(one_file.and_then(|one| one.presentationTimeOffset).unwrap_or(0))?;
@@ -303,12 +295,12 @@ impl OneFile {
             time = time.saturating_add_unsigned(duration);
         }
         let addresses = Addresses::List(vec![Arc::new(self.url.clone())]);
-        let group = group(Some(self.init.clone()), timescale, Some(offset), TOLERANCE, addresses);
+        let group = group(Some(self.init.clone()), timescale, offset, TOLERANCE, addresses);
         Segments::uniform(group, entries).placed(self.span, Container::Cmaf)
     }
 }
 
-/// Returns the segments of `S` elements (§5.3.9.6), numbered from `first` on.
+/// Returns the segments of `S` elements (§5.3.9.6). Their numbers start at `first`.
 fn timeline_entries(
     runs: &[S],
     first: u64,
@@ -364,7 +356,7 @@ fn even_entries(
     (0..count).map(segment).collect()
 }
 
-/// Cuts segments at the end of the period, beyond which a constant duration reaches.
+/// Cuts segments of constant duration at the end of the period.
 fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
     let Some(end) = seconds.and_then(|seconds| whole(seconds * to_f64(timescale)).ok()) else { return };
     let end = i64::try_from(end).unwrap_or(i64::MAX);
@@ -378,7 +370,7 @@ fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
 /// Returns the number of segments of `each` ticks in a period.
 fn count(each: u64, timescale: u64, seconds: Option<f64>) -> Result<u64, ManifestError> {
     let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
-    // Rounding errors of less than a thousandth of a segment add none.
+    // A rounding error of less than a thousandth of a segment must not add a segment.
     let exact = seconds * to_f64(timescale) / to_f64(each);
     whole((exact - 0.001).ceil().max(1.0))
 }
@@ -398,7 +390,7 @@ fn ticks(time: u64) -> Result<i64, ManifestError> {
     i64::try_from(time).map_err(|_| ManifestError::invalid("time beyond 63 bits"))
 }
 
-/// Rounds a number of at least 0.5.
+/// Rounds a number from 0.5 to 9e15. Other numbers are refused.
 fn whole(number: f64) -> Result<u64, ManifestError> {
     if !(0.5..9e15).contains(&number) {
         return Err(ManifestError::invalid(format!("duration {number}")));
@@ -408,7 +400,6 @@ fn whole(number: f64) -> Result<u64, ManifestError> {
     Ok(number)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "scales and durations are below 2^53")]
 fn to_f64(number: u64) -> f64 {
     number as f64
 }

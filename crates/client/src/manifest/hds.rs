@@ -14,11 +14,11 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
         return Err(ManifestError::unsupported("a live presentation"));
     }
     let base = match text("baseURL") {
-        // It is a folder, with or without a slash at its end.
+        // A base URL is a folder even without a slash at its end.
         Some(base) => join(url, &format!("{}/", base.trim_end_matches('/')))?,
         None => url.clone(),
     };
-    // Alternate media do not play by default.
+    // Alternate media are not played by default.
     let played: Vec<Node<'_, '_>> =
         children(root, "media").filter(|media| media.attribute("alternate") != Some("true")).collect();
     if played.len() > MAX_RENDITIONS {

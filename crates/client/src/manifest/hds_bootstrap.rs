@@ -8,8 +8,8 @@ use latemux_isobmff::{Error, cursor::Cursor};
 use std::sync::Arc;
 use url::Url;
 
-/// The tolerance in seconds: times are rounded to milliseconds, and the first tag of a fragment may
-/// belong to the other track.
+/// The tolerance in seconds. Times are rounded to milliseconds, and the first tag of a fragment may
+/// be one of the other track.
 const TOLERANCE: f64 = 0.2;
 
 impl From<Error> for ManifestError {
@@ -75,7 +75,7 @@ fn expand(
     let mut runs = runs.iter().filter(|run| run.first > 0).peekable();
     while let Some(run) = runs.next() {
         match (run.duration, run.discontinuity) {
-            // The end of the presentation, or a gap only in the numbers.
+            // 0 marks the end of the presentation, and 1 a gap in the fragment numbers only.
             (0, 0 | 1) => continue,
             (0, _) => return Err(ManifestError::unsupported("a presentation with discontinuities")),
             _ => {}
@@ -100,22 +100,13 @@ fn expand(
     if entries.is_empty() {
         return Err(ManifestError::invalid("bootstrap information without fragments"));
     }
-    let group = SegmentGroup {
-        first: 0,
-        timeline: 0,
-        start: 0.0,
-        container: Container::F4f,
-        init: None,
-        timescale: timescale.into(),
-        origin: Some(0),
-        tolerance: TOLERANCE,
-        addresses: Addresses::List(addresses),
-    };
-    Ok(Segments::uniform(group, entries))
+    let group = SegmentGroup::new(Container::F4f, timescale.into(), TOLERANCE, Addresses::List(addresses));
+    Ok(Segments::uniform(SegmentGroup { origin: Some(0), ..group }, entries))
 }
 
-/// Returns the number of fragments of all segments. A run has the segments up to the next run; the
-/// last run has one segment.
+/// Returns the number of fragments in all segments. Each pair is a run's first segment and the
+/// number of fragments in each of its segments. A run ends where the next run starts; the last run
+/// has one segment.
 fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     let next = runs.iter().skip(1).map(|&(first, _)| Some(first)).chain([None]);
     runs.iter().zip(next).fold(0, |total: u64, (&(first, each), next)| {
@@ -124,7 +115,7 @@ fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     })
 }
 
-/// Returns the number of the segment that holds the fragment with a 0-based index.
+/// Returns the number of the segment that holds the fragment with the 0-based index `place`.
 fn segment_of(runs: &[(u32, u32)], place: u64) -> u64 {
     let mut left = place;
     for (index, &(first, each)) in runs.iter().enumerate() {
@@ -150,17 +141,17 @@ fn take_box<'a>(cursor: &mut Cursor<'a>, kind: &[u8; 4]) -> Result<Cursor<'a>, M
     }
 }
 
-/// The maximum number of runs of segments. Nearly always there is one.
+/// The maximum number of runs of segments. Most titles have one.
 const MAX_SEGMENT_RUNS: u32 = 1024;
 
-/// Reads runs of segments: the first segment, and the fragments in each segment.
+/// Reads the runs of segments: the first segment, and the number of fragments in each segment.
 fn segment_run_table(mut asrt: Cursor<'_>) -> Result<Vec<(u32, u32)>, ManifestError> {
     asrt.version_and_flags()?;
     strings(&mut asrt)?;
     let count = asrt.u32()?;
     asrt.check_count("segment runs", count.into(), 8)?;
     if count > MAX_SEGMENT_RUNS {
-        return Err(ManifestError::TooMuch { what: "segment runs", limit: 1024 });
+        return Err(ManifestError::TooMuch { what: "segment runs", limit: MAX_SEGMENT_RUNS as usize });
     }
     (0..count).map(|_| Ok((asrt.u32()?, asrt.u32()?))).collect()
 }
@@ -181,7 +172,7 @@ fn fragment_run_table(mut afrt: Cursor<'_>) -> Result<(u32, Vec<FragmentRun>), M
     Ok((timescale, runs))
 }
 
-/// Skips strings, whose number is in the byte before them.
+/// Skips strings that follow a byte with their number.
 fn strings(cursor: &mut Cursor<'_>) -> Result<(), ManifestError> {
     let count = cursor.u8()?;
     (0..count).try_for_each(|_| string(cursor))

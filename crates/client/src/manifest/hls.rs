@@ -15,8 +15,8 @@ use url::Url;
 /// Ticks per second: `EXTINF` is read in microseconds.
 const TIMESCALE: u64 = 1_000_000;
 
-/// The minimum tolerance in seconds: players follow the media, and `EXTINF` may be rounded to whole
-/// seconds (§4.3.2.1).
+/// The minimum tolerance in seconds. `EXTINF` may be rounded to whole seconds (§4.3.2.1), and
+/// players follow the times of the media.
 const TOLERANCE: f64 = 0.5;
 
 pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
@@ -48,14 +48,14 @@ fn parse(text: &str) -> Result<Playlist, ManifestError> {
     m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
 }
 
-/// Returns the variants with the audio of the first one, that audio, and the text that plays by
-/// default.
+/// Returns three sets: the variants that share the audio group of the first one, that group's
+/// default audio, and the default text.
 fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
     if master.variants.len() > MAX_RENDITIONS {
         return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });
     }
     let playable: Vec<&VariantStream> = master.variants.iter().filter(|v| !v.is_i_frame).collect();
-    // Beside variants with video, those of audio alone are meant for bad connections.
+    // Variants of audio alone are a fallback for bad connections if there are variants with video.
     let with_video: Vec<&VariantStream> = playable.iter().copied().filter(|v| has_video(v)).collect();
     let variants = if with_video.is_empty() { playable } else { with_video };
     let first = variants.first().ok_or_else(|| ManifestError::invalid("a playlist without variants"))?;
@@ -74,7 +74,7 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
     }
     renditions.sort_by_key(|rendition| rendition.bandwidth);
     let mut sets = vec![RenditionSet { kind, renditions }];
-    // If the variants are audio alone, the group holds the same audio.
+    // Variants of audio alone already contain the audio of their group.
     if let Some(audio_url) = audio_url.filter(|_| kind == MediaKind::Video) {
         sets.push(RenditionSet { kind: MediaKind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
     }
@@ -113,7 +113,7 @@ fn rendition(url: &Url, reference: &str, bandwidth: u64) -> Result<Rendition, Ma
 
 fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError> {
     if !media.end_list {
-        return Err(ManifestError::unsupported("a live playlist, without EXT-X-ENDLIST,"));
+        return Err(ManifestError::unsupported("a live playlist (without EXT-X-ENDLIST)"));
     }
     if media.segments.len() > MAX_SEGMENTS {
         return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
@@ -121,7 +121,6 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
     if media.segments.is_empty() {
         return Err(ManifestError::invalid("a playlist without segments"));
     }
-    #[expect(clippy::cast_precision_loss, reason = "seconds")]
     let half = media.target_duration as f64 / 2.0;
     let encrypted = media.segments.iter().filter_map(|s| s.key.as_ref()).any(hides_container);
     let mut groups: Vec<SegmentGroup> = Vec::new();
@@ -133,8 +132,8 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
     let mut start: i64 = 0;
     let mut entries = Vec::with_capacity(media.segments.len());
     for segment in &media.segments {
-        // A map starts a group with another init segment, a discontinuity one with other times
-        // (§4.3.2.3, §4.3.2.5).
+        // A new map and a discontinuity both start a group: the first changes the init segment, the
+        // second the times (§4.3.2.3, §4.3.2.5).
         let breaks = segment.discontinuity && !groups.is_empty();
         let maps = segment.map.as_ref().is_some_and(|new| map != Some(new));
         map = segment.map.as_ref().or(map);
@@ -144,31 +143,20 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
                 group.addresses = Addresses::List(std::mem::take(&mut addresses));
                 last_uri = None;
             }
-            groups.push(SegmentGroup {
-                first: entries.len(),
-                timeline,
-                start: 0.0,
-                container: if encrypted { Container::Opaque } else { container(segment, map.is_some()) },
-                init: map.map(|map| init(url, map)).transpose()?,
-                timescale: TIMESCALE,
-                origin: None,
-                tolerance: half.max(TOLERANCE),
-                addresses: Addresses::List(Vec::new()),
-            });
+            let container = if encrypted { Container::Opaque } else { container(segment, map.is_some()) };
+            let init = map.map(|map| init(url, map)).transpose()?;
+            let later = Addresses::List(Vec::new());
+            let group = SegmentGroup::new(container, TIMESCALE, half.max(TOLERANCE), later);
+            groups.push(SegmentGroup { first: entries.len(), timeline, init, ..group });
         }
         if last_uri != Some(segment.uri.as_str()) {
             addresses.push(Arc::new(join(url, &segment.uri)?));
             (last_uri, next_offset) = (Some(segment.uri.as_str()), 0);
         }
-        let range = match &segment.byte_range {
-            None => None,
-            Some(given) => {
-                // Without an offset, a range starts where the one before it ended (§4.3.2.2).
-                let range = byte_range(given.length, given.offset.unwrap_or(next_offset))?;
-                next_offset = range.last.saturating_add(1);
-                Some(range)
-            }
-        };
+        // Without an offset, a range starts where the one before it ended (§4.3.2.2).
+        let range = segment.byte_range.as_ref();
+        let range = range.map(|r| byte_range(r.length, r.offset.unwrap_or(next_offset))).transpose()?;
+        next_offset = range.map_or(next_offset, |range| range.last.saturating_add(1));
         let duration = microseconds(segment)?;
         let number = addresses.len().saturating_sub(1) as u64;
         entries.push(Segment { start, duration, number, time: 0, range });
@@ -197,7 +185,7 @@ fn hides_container(key: &Key) -> bool {
         && key.method != KeyMethod::Other("SAMPLE-AES-CTR".to_owned())
 }
 
-/// Returns the container for the extension of a segment: a playlist does not state it.
+/// Returns the container that the extension of a segment suggests. A playlist does not state it.
 fn container(first: &MediaSegment, has_init: bool) -> Container {
     if has_init {
         return Container::Cmaf;
@@ -212,7 +200,7 @@ fn container(first: &MediaSegment, has_init: bool) -> Container {
 
 fn microseconds(segment: &MediaSegment) -> Result<u64, ManifestError> {
     let duration = f64::from(segment.duration);
-    // A day.
+    // The limit is a day.
     if !(0.0..=86_400.0).contains(&duration) {
         return Err(ManifestError::invalid(format!("EXTINF {duration}")));
     }

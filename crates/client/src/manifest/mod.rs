@@ -32,18 +32,18 @@ pub(crate) const MAX_ALL_SEGMENTS: usize = 1 << 20;
 /// The reason why a manifest cannot be played.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// It is damaged, or does not follow its standard.
+    /// The manifest is damaged, or does not follow its standard.
     #[error("{0}")]
     Invalid(String),
-    /// It is valid, but uses a feature that is not supported.
-    #[error("{0} cannot be played here")]
+    /// The manifest is valid, but uses a feature that is not supported.
+    #[error("{0} is not supported")]
     Unsupported(String),
-    /// It exceeds a limit.
+    /// The manifest exceeds a limit.
     #[error("more than {limit} {what}")]
     TooMuch {
-        /// The items of which there are too many.
+        /// The kind of items of which there are too many.
         what: &'static str,
-        /// The maximum number of them.
+        /// The maximum number of such items.
         limit: usize,
     },
 }
@@ -67,11 +67,10 @@ impl ManifestError {
     }
 }
 
-/// Reads a manifest of any protocol, which is recognised by its content. `url` is its address after
-/// redirects.
+/// Reads a manifest. Its content determines the protocol. `url` is its address after redirects.
 ///
 /// # Errors
-/// - [`ManifestError::Invalid`] if the text is no manifest, or a damaged one.
+/// - [`ManifestError::Invalid`] if the text is not a manifest, or the manifest is damaged.
 /// - [`ManifestError::Unsupported`] for live presentations and other unsupported features.
 /// - [`ManifestError::TooMuch`] if a limit is exceeded.
 pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
@@ -88,16 +87,14 @@ pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
         "SmoothStreamingMedia" => smooth::read(url, &document(text)?),
         "manifest" => hds::read(url, &document(text)?),
         "" => Err(ManifestError::invalid("neither a playlist nor XML")),
-        other => {
-            Err(ManifestError::invalid(format!("XML that begins with {other}, which is not a manifest")))
-        }
+        other => Err(ManifestError::invalid(format!("not a manifest: XML whose root element is {other}"))),
     }
 }
 
-/// A list of segments that is a resource of its own.
+/// A list of segments that must be fetched separately.
 #[derive(Debug, Clone)]
 pub struct Deferred {
-    /// Its address.
+    /// The address of the list.
     pub resource: Resource,
     reader: Reader,
 }
@@ -108,7 +105,7 @@ pub(crate) enum Reader {
     MediaPlaylist,
     /// The `sidx` of a DASH representation.
     SegmentIndex(dash_segments::OneFile),
-    /// HDS bootstrap information, with the address of fragments up to their numbers.
+    /// HDS bootstrap information, with the fragments' address without their numbers.
     Bootstrap(Url),
 }
 
@@ -118,9 +115,6 @@ impl Deferred {
     }
 
     /// Reads the list. `url` is its address after redirects.
-    ///
-    /// # Errors
-    /// The same as those of [`read`], for the body of this resource.
     pub fn read(&self, url: &Url, body: &[u8]) -> Result<Segments, ManifestError> {
         if body.len() > MAX_BYTES {
             return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });
@@ -136,7 +130,7 @@ impl Deferred {
     }
 }
 
-/// Returns the name of the first element without its prefix; empty if there is no element.
+/// Returns the name of the root element without its namespace prefix; empty if there is no element.
 fn root_name(text: &str) -> &str {
     let mut rest = text;
     while let Some((_, tag)) = rest.split_once('<') {
@@ -152,7 +146,7 @@ fn root_name(text: &str) -> &str {
     ""
 }
 
-/// Parses XML. A DTD is refused, so that entities cannot expand.
+/// Parses XML. Documents with a DTD are refused, so that entities cannot expand.
 fn document(text: &str) -> Result<Document<'_>, ManifestError> {
     let options = ParsingOptions {
         allow_dtd: false,
@@ -167,7 +161,7 @@ fn join(base: &Url, reference: &str) -> Result<Url, ManifestError> {
     let url = base.join(reference.trim());
     let url = url.map_err(|error| ManifestError::invalid(format!("{reference}: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(ManifestError::unsupported(format!("{}:", url.scheme())));
+        return Err(ManifestError::unsupported(format!("the URL scheme {}", url.scheme())));
     }
     Ok(url)
 }
@@ -187,7 +181,7 @@ impl Default for SegmentBudget {
 }
 
 impl SegmentBudget {
-    /// Subtracts `count` segments of one rendition. Fails if that exceeds a limit.
+    /// Subtracts `count` segments of one rendition. Fails if a limit is exceeded.
     fn take(&mut self, count: u64) -> Result<usize, ManifestError> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if count > MAX_SEGMENTS {

@@ -9,10 +9,11 @@ use roxmltree::{Document, Node};
 use std::{str::FromStr, sync::Arc};
 use url::Url;
 
-/// Ticks per second, unless the manifest states others (2.2.2.1).
+/// Ticks per second, unless the manifest states a timescale (2.2.2.1).
 const TIMESCALE: u64 = 10_000_000;
 
-/// The tolerance in seconds: the times of a manifest are those of its fragments.
+/// The tolerance in seconds. It is small, since a manifest states the times of its fragments
+/// exactly.
 const TOLERANCE: f64 = 0.1;
 
 pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, ManifestError> {
@@ -64,25 +65,12 @@ fn renditions(
         budget.take(entries.len() as u64)?;
         let bandwidth =
             number(level, "Bitrate")?.ok_or_else(|| ManifestError::invalid("a level without Bitrate"))?;
-        let group = SegmentGroup {
-            first: 0,
-            timeline: 0,
-            start: 0.0,
-            container: Container::Smooth,
-            init: None,
-            timescale,
-            origin: Some(0),
-            tolerance: TOLERANCE,
-            addresses: Addresses::Template {
-                base: url.clone(),
-                media: Template::smooth(address, bandwidth)?,
-            },
-        };
-        let segments = Segments::uniform(group, entries.clone());
-        let name = format!(
-            "{} {bandwidth}",
-            stream.attribute("Name").or(stream.attribute("Type")).unwrap_or_default()
-        );
+        let media = Template::smooth(address, bandwidth)?;
+        let addresses = Addresses::Template { base: url.clone(), media };
+        let group = SegmentGroup::new(Container::Smooth, timescale, TOLERANCE, addresses);
+        let segments = Segments::uniform(SegmentGroup { origin: Some(0), ..group }, entries.clone());
+        let name = stream.attribute("Name").or(stream.attribute("Type")).unwrap_or_default();
+        let name = format!("{name} {bandwidth}");
         let coding = Some(Arc::new(coding(stream, level)?));
         renditions.push(Rendition { name, bandwidth, index: Index::Known(Arc::new(segments)), coding });
     }
@@ -93,7 +81,7 @@ fn renditions(
     Ok(renditions)
 }
 
-/// Returns true for subtitles and captions, but not for commands or other data (2.2.2.3).
+/// Returns true for subtitles and captions, and false for commands and other data (2.2.2.3).
 fn is_text(stream: Node<'_, '_>) -> bool {
     let is = |name: &str, wanted: &[&str]| {
         stream.attribute(name).is_some_and(|value| wanted.iter().any(|w| value.eq_ignore_ascii_case(w)))
@@ -128,8 +116,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// Reads `c` elements. A chunk starts at the end of the one before, unless it states its time
-/// (2.2.2.6).
+/// Reads `c` elements. A chunk that states no time starts where the chunk before it ends (2.2.2.6).
 fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segment>, ManifestError> {
     let chunks: Vec<Node<'_, '_>> = stream.children().filter(|n| n.has_tag_name("c")).collect();
     let mut entries = Vec::new();

@@ -38,15 +38,13 @@ impl Template {
                 "Bandwidth" => literal.push_str(&format!("{bandwidth:0width$}")),
                 "Number" | "Time" => {
                     pieces.push(TemplatePiece::Text(std::mem::take(&mut literal)));
-                    pieces.push(if name == "Time" {
-                        TemplatePiece::Time(width)
-                    } else {
-                        TemplatePiece::Number(width)
-                    });
+                    let is_time = name == "Time";
+                    let piece = if is_time { TemplatePiece::Time } else { TemplatePiece::Number };
+                    pieces.push(piece(width));
                 }
                 _ => return Err(wrong()),
             }
-            // The text behind the `$` that closes the identifier.
+            // The text after the `$` that closes the identifier.
             literal.push_str(parts.next().ok_or_else(wrong)?);
         }
         pieces.push(TemplatePiece::Text(literal));
@@ -68,12 +66,12 @@ impl Template {
         ]))
     }
 
-    /// Returns true if segments have different addresses.
+    /// Returns true if the addresses of segments differ.
     pub(crate) fn varies(&self) -> bool {
         self.0.iter().any(|piece| !matches!(piece, TemplatePiece::Text(_)))
     }
 
-    /// Returns an address. Values that are not given are left empty.
+    /// Returns an address. The placeholders of absent values become empty.
     pub(crate) fn fill(&self, number: Option<u64>, time: Option<u64>) -> String {
         let digits = |value: Option<u64>, width: usize| {
             value.map(|value| format!("{value:0width$}")).unwrap_or_default()

@@ -241,7 +241,7 @@ async fn connections_over_tcp_report_refusals() {
 
 #[test]
 fn certificates_to_trust_must_be_certificates() {
-    assert_eq!(Trust::system_and(b"").unwrap_err(), "it holds no certificate");
+    assert_eq!(Trust::system_and(b"").unwrap_err(), "the file holds no certificate");
     assert!(Trust::system_and(b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n").is_err());
     let empty = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let trust = Trust::system_and(empty).unwrap();

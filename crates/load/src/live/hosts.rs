@@ -2,7 +2,6 @@
 
 use crate::usage::{Host, HostUse};
 use latemux_client::{
-    failure::{Failure, Reason},
     http::{Client, Connection},
     presentation::Resource,
 };
@@ -39,17 +38,17 @@ struct State {
 }
 
 impl HostStats {
-    /// Watches the machine at an address `host:port`. Returns `None` if the text is not one.
+    /// Makes the state of the machine at `host:port`. Returns `None` if the text has another form.
     pub fn at(address: &str) -> Option<Self> {
         let url = Url::parse(&format!("http://{address}{PATH}")).ok()?;
         let plain = url.path() == PATH && url.username().is_empty() && url.query().is_none();
         (plain && url.has_host()).then(|| Self {
             url,
-            state: Mutex::new(State { last: Err("it has not responded yet".to_owned()), used: None }),
+            state: Mutex::new(State { last: Err("no response yet".to_owned()), used: None }),
         })
     }
 
-    /// Returns the URL of its usage.
+    /// Returns the URL at which the machine serves its usage.
     pub const fn url(&self) -> &Url {
         &self.url
     }
@@ -58,12 +57,13 @@ impl HostStats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns its usage in the last second, unless that is out of date.
+    /// Returns the latest usage, unless it is out of date.
     pub(super) fn latest(&self) -> Option<HostUse> {
         self.state().used.filter(|(at, _)| at.elapsed() < MAX_AGE).map(|(_, used)| used)
     }
 
-    /// Returns its name or address, and its last reading or the reason why there is none.
+    /// Returns the name and address of the machine, and its last reading or the reason why there is
+    /// none.
     pub(super) fn named(&self) -> (String, Result<Host, String>) {
         let address = self.url.authority().to_owned();
         let last = self.state().last.clone();
@@ -85,7 +85,7 @@ impl HostStats {
     }
 }
 
-/// Requests the usage of a machine each second, without end.
+/// Requests the usage of a machine every second for as long as the future is polled.
 pub async fn watch(client: Client, host: Arc<HostStats>) {
     let mut clock = interval(PERIOD);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -93,19 +93,10 @@ pub async fn watch(client: Client, host: Arc<HostStats>) {
     let resource = Resource { url: host.url.clone(), range: None };
     loop {
         clock.tick().await;
-        let mut body = Vec::new();
-        let mut keep = |piece: &[u8]| {
-            body.extend_from_slice(piece);
-            if body.len() > MAX_BYTES {
-                return Err(Failure::new(Reason::TooLarge, "a response of more than 16 KiB"));
-            }
-            Ok(())
-        };
-        let fetched = client.get(&mut connection, &resource, Instant::now(), &mut keep).await;
+        let (fetched, body) = client.get_whole(&mut connection, &resource, Instant::now(), MAX_BYTES).await;
         host.update(match fetched {
-            Ok(_) => {
-                serde_json::from_slice(&body).map_err(|error| format!("not statistics of a host: {error}"))
-            }
+            Ok(_) => serde_json::from_slice(&body)
+                .map_err(|error| format!("the response is not the usage of a machine: {error}")),
             Err(failed) => Err(failed.failure.to_string()),
         });
     }

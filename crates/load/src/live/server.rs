@@ -1,5 +1,5 @@
-//! The page and its data over HTTP, for a browser on this machine, or elsewhere if the operator
-//! lets it listen on such an address.
+//! HTTP for the page and its data. The page can be opened on other machines only if the operator
+//! chooses an address that they can reach.
 
 use super::{Live, hosts};
 use crate::{page, usage::Host};
@@ -18,7 +18,8 @@ const MAX_CONNECTIONS: usize = 64;
 /// The time within which the head of a request must arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The wait before the next attempt to accept a connection, for example when no file is free.
+/// The wait before the next attempt to accept a connection after a failure, such as too many open
+/// files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The page loads everything from its own server, and no other page may show it in a frame.
@@ -86,9 +87,10 @@ fn respond(subject: &Subject, method: &Method, uri: &Uri, headers: &HeaderMap) -
     }
 }
 
-/// Returns true if a request names this machine by an IP address or as localhost. The owner of any
-/// other name could point it at this machine and let a page of that name read the responses; but no
-/// page can make a browser send another `Host` than the name it requests.
+/// Returns true if a request names this machine by an IP address or as localhost. This prevents DNS
+/// rebinding: the owner of any other name could point it at this machine, and a page under that
+/// name could read the responses. A page cannot make a browser send another `Host` than the
+/// requested name.
 fn is_addressed_to_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None, None) = (hosts.next(), hosts.next(), uri.authority()) else { return false };
@@ -98,7 +100,8 @@ fn is_addressed_to_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     address.is_ok() || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Reads the query `from=N`: the first sample that the page does not have yet.
+/// Reads the query `from=N`, where N is the index of the first sample to return; 0 without the
+/// query.
 fn first_sample(uri: &Uri) -> usize {
     let from = uri.query().and_then(|query| query.strip_prefix("from="));
     from.and_then(|from| from.parse().ok()).unwrap_or(0)
@@ -124,7 +127,7 @@ fn text(status: StatusCode) -> Response<Full<Bytes>> {
     response(status, "text/plain; charset=utf-8", word.into())
 }
 
-/// Makes a response. None of its headers lets a page of another origin read it.
+/// Makes a response. It has no header that would allow a page of another origin to read it.
 fn response(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
@@ -145,8 +148,9 @@ fn response(status: StatusCode, content_type: &'static str, body: Bytes) -> Resp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Measured, Recorder};
+    use crate::results::Recorder;
     use http_body_util::BodyExt as _;
+    use latemux_client::http::Fetched;
     use std::time::Duration;
     use tokio::time::Instant;
 
@@ -204,8 +208,10 @@ mod tests {
     async fn each_sample_covers_only_its_own_second() {
         let (recorder, page, live) = run();
         let measure = |bytes, millis| {
-            let timed = Measured { latency: Duration::from_millis(millis), first_byte: None, bytes };
-            recorder.request(7, "dash.video", timed, None);
+            let latency = Duration::from_millis(millis);
+            let url = Url::parse("http://a/").unwrap();
+            let fetched = Fetched { url, bytes, first_byte: latency, latency, transfer: latency };
+            recorder.request(7, "dash.video", &Ok(fetched), None);
         };
         recorder.player_started(7);
         measure(1000, 20);

@@ -18,7 +18,7 @@ use tokio::{sync::Notify, time::Instant};
 /// The maximum number of samples: six hours.
 const MAX_SAMPLES: usize = 6 * 3600;
 
-/// A page is taken to be open for this long after its last request.
+/// The time after the last request of a page during which the page counts as open.
 const OPEN: Duration = Duration::from_secs(3);
 
 /// A run as a page shows it.
@@ -27,7 +27,7 @@ pub struct Live {
     recorder: Arc<Recorder>,
     others: Vec<Arc<HostStats>>,
     state: Mutex<State>,
-    /// Notified when a page has received data that say the run is over.
+    /// Notified when a page has received data with the end of the run.
     end_sent: Notify,
 }
 
@@ -50,11 +50,11 @@ struct State {
 struct LiveSample {
     #[serde(flatten)]
     sample: Sample<Quantiles>,
-    /// The generator's part of its cores' time, from 0 to 1.
+    /// The share of its cores' time that the generator used, from 0 to 1.
     cpu: f64,
     /// Bytes of memory that the generator uses.
     memory: u64,
-    /// Usage of this machine and of the others in their order; `None` where it is not known.
+    /// The usage of this machine and then of the others in their order; `None` if it is unknown.
     hosts: Vec<Option<HostUse>>,
 }
 
@@ -62,7 +62,7 @@ struct LiveSample {
 #[derive(Debug, Serialize)]
 struct LiveData {
     ended: bool,
-    /// The first sample to request next.
+    /// The index of the first sample to request next.
     next: usize,
     players: PlayerCounts,
     totals: Totals,
@@ -82,7 +82,8 @@ struct NamedHost {
 }
 
 impl Live {
-    /// Shows a run whose measurements go to `recorder`, and other machines beside this one.
+    /// Makes the data of a run whose measurements go to `recorder`, with the usage of this machine
+    /// and of others.
     pub fn new(recorder: Arc<Recorder>, others: Vec<Arc<HostStats>>) -> Self {
         let state = State {
             samples: VecDeque::new(),
@@ -103,8 +104,8 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sample of the time since the last call, which should be about a second ago. `cpu` is
-    /// the generator's part of its cores' time, from 0 to 1.
+    /// Adds a sample for the time since the last call. It is to be called about once a second.
+    /// `cpu` is the share of its cores' time that the generator used, from 0 to 1.
     pub fn sample(&self, cpu: f64) {
         let counts = self.recorder.counts();
         let host = Host::now();
@@ -134,14 +135,14 @@ impl Live {
         }
     }
 
-    /// Replaces the tables by those of what was measured so far.
+    /// Replaces the tables with those of the results so far.
     pub fn set_sums(&self, part: &Part) {
         let sums = Sums::of(part);
         self.state().sums = sums;
     }
 
-    /// Marks the run as over. If a page is open, waits up to three seconds until it has requested
-    /// that.
+    /// Marks the run as over. If a page is open, waits up to three seconds for it to request its
+    /// data again.
     pub async fn end(&self) {
         let is_open = {
             let mut state = self.state();

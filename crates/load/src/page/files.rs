@@ -11,21 +11,21 @@ use std::borrow::Cow;
 #[allow_missing = true]
 struct Files;
 
-/// The page as one file, whose [`DATA`] is to be replaced.
+/// The page as one file, in which [`DATA`] is to be replaced.
 const REPORT: &str = "report.html";
 
 /// The place of the data in [`REPORT`].
 const DATA: &str = "{{data}}";
 
-/// Stands in for the page in a build without it.
+/// The page in a build without the files of `make web`.
 const PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"/><title>latemux load</title>\
-    <p>This build carries no page of load runs: <code>make web</code> builds it; then build the program \
-    again. Its data: <a href=\"live.json\">live.json</a>.</p></html>\n";
+    <p>This build does not contain the page. Run <code>make web</code> and build the program again. \
+    The data: <a href=\"live.json\">live.json</a>.</p></html>\n";
 
-/// The same for a report.
+/// The report in a build without the files of `make web`.
 const REPORT_PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"/><title>latemux load</title>\
-    <p>The program that wrote this report carries no page: <code>make web</code> builds it; then build the \
-    program again. The data:</p><pre id=\"report\">{{data}}</pre></html>\n";
+    <p>The program that wrote this report does not contain the page. Run <code>make web</code> and \
+    build the program again. The data:</p><pre id=\"report\">{{data}}</pre></html>\n";
 
 /// Returns a file that the page consists of, or `None` if there is no such file.
 pub(crate) fn file(path: &str) -> Option<Bytes> {
@@ -42,7 +42,8 @@ pub(crate) fn with_data(data: &impl Serialize) -> String {
     fill(built.as_deref().unwrap_or(REPORT_PLACEHOLDER), data)
 }
 
-/// Puts data in its place in a page. `<` is escaped, so that no text can end the element it is in.
+/// Puts data in its place in a page. `<` is escaped, so that no text can close the element around
+/// the data.
 fn fill(page: &str, data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).unwrap_or_default();
     page.replacen(DATA, &json.replace('<', "\\u003c"), 1)

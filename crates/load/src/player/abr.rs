@@ -3,16 +3,17 @@
 use latemux_client::presentation::{MediaKind, RenditionSet, parse_bit_rate};
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 
-/// The algorithm by which a player chooses renditions.
+/// The algorithm with which a player chooses renditions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Abr {
     /// The highest rendition below 0.8 times the throughput, which is the harmonic mean of the last
     /// five segments (as in FESTIVE: Jiang et al., CoNEXT 2012).
     Throughput,
-    /// By the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest rendition below a
-    /// quarter, the highest above nine tenths.
+    /// The rendition for the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest one if
+    /// less than a quarter of the buffer is full, and the highest one above nine tenths. In
+    /// between, the bit rate rises linearly.
     Buffer,
-    /// The highest rendition that is not above a bit rate, or the lowest if all are.
+    /// The highest rendition whose bit rate is not above the given one, or the lowest rendition.
     Fixed(u64),
     /// A random rendition for each segment.
     Random,
@@ -31,7 +32,8 @@ impl Trace {
     /// Reads lines of a time in seconds and a bit rate. `#` starts a comment.
     ///
     /// # Errors
-    /// If a line is malformed, the times do not start at 0 and rise, or there are no lines.
+    /// If a line is malformed, the first time is not 0, the times do not rise, or there are no
+    /// lines or too many.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut steps: Vec<(f64, u64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -68,7 +70,7 @@ impl Trace {
 impl FromStr for Abr {
     type Err = String;
 
-    /// Reads all algorithms but `trace:FILE`, whose file the caller reads.
+    /// Reads the name of any algorithm but `trace:FILE`, since the caller reads the file.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "throughput" => Ok(Self::Throughput),
@@ -116,7 +118,6 @@ impl Throughput {
     const SAFETY: f64 = 0.8;
 
     pub(super) fn add(&mut self, bytes: u64, seconds: f64) {
-        #[expect(clippy::cast_precision_loss, reason = "bytes of a segment")]
         let rate = bytes as f64 * 8.0 / seconds.max(1e-6);
         if self.0.len() >= Self::SEGMENTS {
             self.0.pop_front();
@@ -127,7 +128,6 @@ impl Throughput {
     /// Returns the throughput with a margin of safety; `None` before the first segment.
     fn safe(&self) -> Option<f64> {
         let inverse: f64 = self.0.iter().map(|rate| rate.recip()).sum();
-        #[expect(clippy::cast_precision_loss, reason = "at most 5")]
         let mean = self.0.len() as f64 / inverse;
         (!self.0.is_empty()).then_some(mean * Self::SAFETY)
     }
@@ -159,12 +159,7 @@ impl Abr {
                 let rate =
                     |place: usize| set.renditions.get(place).map_or(0, |rendition| rendition.bandwidth);
                 let part = (now.buffer / now.max_buffer.max(1e-3) - 0.25) / (0.9 - 0.25);
-                #[expect(
-                    clippy::cast_precision_loss,
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "bit rates"
-                )]
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bit rates")]
                 let wanted = (rate(0) as f64
                     + part.clamp(0.0, 1.0) * (rate(last).saturating_sub(rate(0)) as f64))
                     .round() as u64;

@@ -12,7 +12,7 @@ pub(super) struct SetBuffer {
     pub(super) is_done: bool,
     /// True while a download is in progress.
     pub(super) is_busy: bool,
-    /// When the buffer will have room for the next segment.
+    /// The time at which the buffer will have room for the next segment.
     pub(super) due: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ impl Clock {
         match *self {
             Self::Waiting { .. } => None,
             Self::Playing { since, from } => {
-                // Rounding up ensures that the position is reached then.
+                // The time is rounded up, so that the position has been reached by then.
                 let wait = Duration::try_from_secs_f64((position - from).max(0.0) + 1e-6).ok()?;
                 since.checked_add(wait)
             }
@@ -53,8 +53,8 @@ impl Clock {
     }
 }
 
-/// Returns the position up to which all sets can play: the least end of the buffers that are not
-/// complete, or else the end of the longest one.
+/// Returns the position up to which all sets can play: the earliest end of an incomplete buffer, or
+/// the latest end if all buffers are complete.
 pub(super) fn playable_until(buffers: &[SetBuffer]) -> Option<f64> {
     let open = buffers.iter().filter(|buffer| !buffer.is_done);
     match open.map(|buffer| buffer.until.unwrap_or(f64::NEG_INFINITY)).min_by(f64::total_cmp) {

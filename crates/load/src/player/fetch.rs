@@ -1,15 +1,16 @@
 //! The requests of players. Each body is checked, and each request is counted once.
 
-use super::{Session, SetFetcher};
+use super::{ParseCache, Player, Session, SetFetcher};
 use latemux_client::{
-    check::{Check, Init, Span},
-    failure::{Failure, Reason},
-    http::{Connection, FailedFetch, Fetched},
+    check::{Check, Init},
+    failure::Failure,
+    http::Connection,
     manifest::MAX_BYTES,
     presentation::{Index, MediaKind, Presentation, Protocol, Resource, Segments},
 };
 use std::sync::Arc;
 use tokio::time::Instant;
+use url::Url;
 
 /// The class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,29 +23,24 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// Returns the name that reports use.
-    fn name(self, protocol: Option<Protocol>) -> &'static str {
-        let of = |names: [&'static str; 4]| match protocol {
-            Some(Protocol::Hls) => names[0],
-            Some(Protocol::Dash) => names[1],
-            Some(Protocol::Smooth) => names[2],
-            _ => names[3],
+    /// Returns the name that reports use. The protocol is unknown if the manifest cannot be read.
+    fn name(self, protocol: Option<Protocol>) -> String {
+        let class = match (self, protocol) {
+            (Self::Manifest, _) => "manifest",
+            (Self::Index, Some(Protocol::Hls)) => "playlist",
+            (Self::Index, Some(Protocol::Hds)) => "bootstrap",
+            (Self::Index, _) => "index",
+            (Self::Init, _) => "init",
+            (Self::Segment(MediaKind::Video), _) => "video",
+            (Self::Segment(MediaKind::Audio), _) => "audio",
+            (Self::Segment(MediaKind::Text), _) => "text",
+            (Self::Segment(MediaKind::Muxed), _) => "muxed",
         };
-        match self {
-            Self::Manifest => protocol.map_or("manifest", |_| {
-                of(["hls.manifest", "dash.manifest", "smooth.manifest", "hds.manifest"])
-            }),
-            Self::Index => of(["hls.playlist", "dash.index", "smooth.index", "hds.bootstrap"]),
-            Self::Init => of(["hls.init", "dash.init", "smooth.init", "hds.init"]),
-            Self::Segment(MediaKind::Video) => of(["hls.video", "dash.video", "smooth.video", "hds.video"]),
-            Self::Segment(MediaKind::Audio) => of(["hls.audio", "dash.audio", "smooth.audio", "hds.audio"]),
-            Self::Segment(MediaKind::Text) => of(["hls.text", "dash.text", "smooth.text", "hds.text"]),
-            Self::Segment(MediaKind::Muxed) => of(["hls.muxed", "dash.muxed", "smooth.muxed", "hds.muxed"]),
-        }
+        protocol.map_or_else(|| class.to_owned(), |protocol| format!("{}.{class}", protocol.name()))
     }
 }
 
-/// A segment that was requested.
+/// A segment that was requested, whether or not it arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FetchedSegment {
     pub(super) rendition: usize,
@@ -57,160 +53,113 @@ pub(super) struct FetchedSegment {
     pub(super) arrived: Option<Arrived>,
 }
 
+/// The measurements of a segment that arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
     pub(super) bytes: u64,
-    /// Seconds from when the request was sent.
+    /// Seconds from sending the request to the last byte.
     pub(super) seconds: f64,
 }
 
-/// A request for a body that is parsed as a whole.
-struct WholeRequest<'a> {
-    player: u64,
-    class: Class,
-    protocol: Option<Protocol>,
-    resource: &'a Resource,
-    due: Instant,
-}
-
 impl Session {
-    fn count(
-        &self,
-        player: u64,
-        class: &'static str,
-        fetched: &Result<Fetched, FailedFetch>,
-        wrong: Option<&Failure>,
-    ) {
-        let failure = fetched.as_ref().err().map(|failed| &failed.failure).or(wrong);
-        self.recorder.request(player, class, fetched.into(), failure);
-    }
-
-    /// Fetches and parses a body. `name` returns the class if it depends on the content.
+    /// Fetches and parses a body. `class` returns the name of the request's class.
     async fn read<T>(
-        &self,
-        request: WholeRequest<'_>,
-        connection: &mut Connection,
-        read: impl FnOnce(&Fetched, &[u8]) -> Result<T, Failure>,
-        name: impl FnOnce(&T) -> Option<&'static str>,
-    ) -> Option<T> {
-        let WholeRequest { player, class, protocol, resource, due } = request;
-        let mut body = Vec::new();
-        let mut keep = |piece: &[u8]| {
-            if body.len().saturating_add(piece.len()) > MAX_BYTES {
-                let why = format!("{}: more than {MAX_BYTES} bytes", resource.url);
-                return Err(Failure::new(Reason::TooLarge, why));
-            }
-            body.extend_from_slice(piece);
-            Ok(())
-        };
-        let fetched = self.client.get(connection, resource, due, &mut keep).await;
-        let read = fetched.as_ref().ok().map(|fetched| read(fetched, &body));
-        let good = read.as_ref().and_then(|read| read.as_ref().ok());
-        let class = good.and_then(name).unwrap_or_else(|| class.name(protocol));
-        self.count(player, class, &fetched, read.as_ref().and_then(|read| read.as_ref().err()));
-        read.and_then(Result::ok)
-    }
-
-    /// Fetches the manifest. Returns `None` if that fails, which is counted.
-    pub(super) async fn manifest(
         &self,
         player: u64,
         connection: &mut Connection,
         resource: &Resource,
         due: Instant,
-    ) -> Option<Arc<Presentation>> {
-        let read = |fetched: &Fetched, body: &[u8]| {
-            self.parse_cache.presentation(&fetched.url, body, self.behaviour.text)
-        };
-        let name = |presentation: &Arc<Presentation>| Some(Class::Manifest.name(Some(presentation.protocol)));
-        let request = WholeRequest { player, class: Class::Manifest, protocol: None, resource, due };
-        self.read(request, connection, read, name).await
+        parse: impl FnOnce(&Url, &[u8]) -> Result<T, Failure>,
+        class: impl FnOnce(Option<&T>) -> String,
+    ) -> Option<T> {
+        let (fetched, body) = self.client.get_whole(connection, resource, due, MAX_BYTES).await;
+        let parsed = fetched.as_ref().ok().map(|fetched| parse(&fetched.url, &body)).transpose();
+        let class = class(parsed.as_ref().ok().and_then(Option::as_ref));
+        self.recorder.request(player, &class, &fetched, parsed.as_ref().err());
+        parsed.ok()?
     }
 
-    /// Returns the segments of a rendition, and fetches their lists if necessary.
-    async fn segments(
-        &self,
-        player: u64,
-        presentation: &Presentation,
-        fetcher: &mut SetFetcher,
-        place: usize,
+    /// Fetches the manifest of a player and returns the connection too. Returns `None` if the
+    /// request fails, which is recorded.
+    pub(super) async fn manifest(&self, player: &Player) -> Option<(Arc<Presentation>, Connection)> {
+        self.recorder.lag(player.number, player.due.elapsed());
+        let mut connection = Connection::default();
+        let resource = Resource { url: player.url.clone(), range: None };
+        let parse = |url: &Url, body: &[u8]| self.parse_cache.presentation(url, body, self.behaviour.text);
+        let class = |read: Option<&Arc<Presentation>>| Class::Manifest.name(read.map(|read| read.protocol));
+        let read = self.read(player.number, &mut connection, &resource, player.due, parse, class).await;
+        read.map(|presentation| (presentation, connection))
+    }
+}
+
+impl SetFetcher {
+    /// Fetches and parses a list of segments or an init segment. The next request is due
+    /// afterwards.
+    async fn read<T>(
+        &mut self,
+        class: Class,
+        resource: &Resource,
         due: &mut Instant,
-    ) -> Option<Arc<Segments>> {
-        let rendition = presentation.sets.get(fetcher.set)?.renditions.get(place)?;
-        if let Some((segments, _)) = fetcher.renditions.get(place)? {
+        parse: impl FnOnce(&ParseCache, &Url, &[u8]) -> Result<T, Failure>,
+    ) -> Option<T> {
+        let session = &self.session;
+        let parse = |url: &Url, body: &[u8]| parse(&session.parse_cache, url, body);
+        let class = |_: Option<&T>| class.name(Some(self.presentation.protocol));
+        let read = session.read(self.player, &mut self.connection, resource, *due, parse, class).await?;
+        *due = Instant::now();
+        Some(read)
+    }
+
+    /// Returns the segments of the rendition at `place`, and fetches their lists if necessary.
+    async fn segments(&mut self, place: usize, due: &mut Instant) -> Option<Arc<Segments>> {
+        if let Some((segments, _)) = self.renditions.get(place)? {
             return Some(segments.clone());
         }
+        let presentation = self.presentation.clone();
+        let rendition = presentation.sets.get(self.set)?.renditions.get(place)?;
         let mut periods = Vec::new();
         for index in rendition.index.periods() {
             match index {
                 Index::Known(segments) => periods.push(segments.clone()),
-                Index::Deferred(deferred) => {
-                    let read = |fetched: &Fetched, body: &[u8]| {
-                        self.parse_cache.segments(deferred, &fetched.url, body)
-                    };
-                    let (protocol, resource) = (Some(presentation.protocol), &deferred.resource);
-                    let request = WholeRequest { player, class: Class::Index, protocol, resource, due: *due };
-                    periods.push(self.read(request, &mut fetcher.connection, read, |_| None).await?);
-                    *due = Instant::now();
+                Index::Deferred(list) => {
+                    let parse = |cache: &ParseCache, url: &Url, body: &[u8]| cache.segments(list, url, body);
+                    periods.push(self.read(Class::Index, &list.resource, due, parse).await?);
                 }
                 Index::Joined(_) => return None,
             }
         }
-        let segments = match periods.as_slice() {
-            [one] => one.clone(),
-            _ => Arc::new(Segments::joined(periods)),
-        };
-        *fetcher.renditions.get_mut(place)? = Some((segments.clone(), None));
+        let segments = Segments::joined(periods);
+        *self.renditions.get_mut(place)? = Some((segments.clone(), None));
         Some(segments)
     }
 
-    /// Returns the init segment for a segment, or `Some(None)` if it needs none.
-    async fn init(
-        &self,
-        player: u64,
-        presentation: &Presentation,
-        fetcher: &mut SetFetcher,
-        (place, index): (usize, usize),
-        due: &mut Instant,
-    ) -> Option<Option<Arc<Init>>> {
-        let (segments, known) = fetcher.renditions.get(place)?.clone()?;
-        let part = segments.group_index(index);
-        let of = |part: usize| segments.groups.get(part).and_then(|part| part.init.as_ref());
-        let Some(resource) = of(part) else { return Some(None) };
-        if let Some((_, init)) = known.filter(|(had, _)| *had == part || of(*had) == Some(resource)) {
+    /// Returns the init segment of the segment at `index`, or `Some(None)` if it needs none.
+    async fn init(&mut self, place: usize, index: usize, due: &mut Instant) -> Option<Option<Arc<Init>>> {
+        let (segments, known) = self.renditions.get(place)?.clone()?;
+        let group = segments.group_index(index);
+        let of = |group: usize| segments.groups.get(group).and_then(|group| group.init.as_ref());
+        let Some(resource) = of(group) else { return Some(None) };
+        if let Some((_, init)) = known.filter(|(had, _)| *had == group || of(*had) == Some(resource)) {
             return Some(Some(init));
         }
-        let mut url = resource.url.clone();
-        url.set_fragment(resource.range.map(|range| range.to_string()).as_deref());
-        let read = |_: &Fetched, body: &[u8]| self.parse_cache.init(&url, body);
-        let request = WholeRequest {
-            player,
-            class: Class::Init,
-            protocol: Some(presentation.protocol),
-            resource,
-            due: *due,
-        };
-        let init = self.read(request, &mut fetcher.connection, read, |_| None).await?;
-        *due = Instant::now();
-        *fetcher.renditions.get_mut(place)? = Some((segments.clone(), Some((part, init.clone()))));
+        let parse = |cache: &ParseCache, _: &Url, body: &[u8]| cache.init(resource, body);
+        let init = self.read(Class::Init, resource, due, parse).await?;
+        *self.renditions.get_mut(place)? = Some((segments.clone(), Some((group, init.clone()))));
         Some(Some(init))
     }
 
-    /// Fetches the next segment of a set in a rendition: the one behind the last, or after a change
-    /// of rendition or a seek the one at `from`, in seconds. Returns `None` if its list or init
-    /// segment cannot be fetched.
+    /// Fetches the next segment of the set from the rendition at `place`. After a change of
+    /// rendition or a seek, this is the segment at `from`, in seconds of the presentation;
+    /// otherwise it is the segment after the last one. Returns `None` if its list or init segment
+    /// cannot be fetched, or there is no such segment.
     pub(super) async fn segment(
-        &self,
-        player: u64,
-        presentation: &Presentation,
-        fetcher: &mut SetFetcher,
+        &mut self,
         place: usize,
         from: Option<f64>,
-        due: Instant,
+        mut due: Instant,
     ) -> Option<FetchedSegment> {
-        let mut due = due;
-        let segments = self.segments(player, presentation, fetcher, place, &mut due).await?;
-        let index = match (fetcher.last, from) {
+        let segments = self.segments(place, &mut due).await?;
+        let index = match (self.last, from) {
             (Some((rendition, index)), _) if rendition == place => index.saturating_add(1),
             // The segments of two renditions may start at slightly different times.
             (_, Some(from)) => segments.at(from + 0.05),
@@ -218,38 +167,27 @@ impl Session {
         };
         let resource = segments.resource(index)?;
         let (start, duration) = segments.time(index)?;
-        let init = self.init(player, presentation, fetcher, (place, index), &mut due).await?;
-        let part = segments.group(index)?;
-        let mut check = Check::segment(part.container, init.as_ref(), part.timescale);
+        let init = self.init(place, index, &mut due).await?;
+        let group = segments.group(index)?;
+        let mut check = Check::segment(group.container, init.as_ref(), group.timescale);
         let mut push = |piece: &[u8]| {
             check.push(piece);
             Ok(())
         };
-        let fetched = self.client.get(&mut fetcher.connection, &resource, due, &mut push).await;
-        let wrong = fetched
-            .is_ok()
-            .then(|| self.timeline(fetcher, &segments, place, index, check.finish()))
-            .and_then(Result::err);
+        let fetched = self.session.client.get(&mut self.connection, &resource, due, &mut push).await;
+        let wrong = fetched.is_ok().then(|| check.finish()).and_then(|checked| {
+            checked.and_then(|spans| self.timeline.add(&segments, place, index, spans)).err()
+        });
         let wrong = wrong
             .map(|failure| Failure { detail: format!("{}: {}", resource.url, failure.detail), ..failure });
-        let kind = presentation.sets.get(fetcher.set)?.kind;
-        self.count(player, Class::Segment(kind).name(Some(presentation.protocol)), &fetched, wrong.as_ref());
-        fetcher.last = Some((place, index));
+        let kind = self.presentation.sets.get(self.set)?.kind;
+        let class = Class::Segment(kind).name(Some(self.presentation.protocol));
+        self.session.recorder.request(self.player, &class, &fetched, wrong.as_ref());
+        self.last = Some((place, index));
         // A body that fails its check is counted as a failure, but plays like any other.
         let arrived = fetched
             .ok()
             .map(|fetched| Arrived { bytes: fetched.bytes, seconds: fetched.transfer.as_secs_f64() });
         Some(FetchedSegment { rendition: place, start, end: start + duration, last: segments.end(), arrived })
-    }
-
-    fn timeline(
-        &self,
-        fetcher: &mut SetFetcher,
-        segments: &Segments,
-        place: usize,
-        index: usize,
-        found: Result<Vec<Span>, Failure>,
-    ) -> Result<(), Failure> {
-        fetcher.timeline.add(segments, place, index, found?)
     }
 }

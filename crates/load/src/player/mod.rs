@@ -1,7 +1,7 @@
 //! One simulated viewer: it fetches a manifest, then segments while its buffer has room.
 //!
 //! Video and audio have a connection each. Playback is a clock that advances in real time, stops at
-//! the end of the buffer, and continues when enough media is buffered again. Nothing is decoded.
+//! the end of the buffer, and continues once enough media is buffered again. Nothing is decoded.
 
 mod abr;
 mod buffer;
@@ -17,13 +17,16 @@ use crate::results::Recorder;
 use latemux_client::{
     check::{Init, timeline::Timeline},
     http::{Client, Connection},
-    presentation::Segments,
+    presentation::{Presentation, Segments},
 };
 pub(crate) use sequence::sequence;
 use std::sync::Arc;
 use tokio::{sync::watch, time::Instant};
 use url::Url;
-pub use viewing::play;
+pub(crate) use viewing::play;
+
+/// The number of consecutive failed requests after which a player gives up.
+const MAX_FAILURES: u32 = 5;
 
 /// The behaviour of players.
 #[derive(Debug, Clone)]
@@ -64,25 +67,30 @@ impl Session {
 
 /// The parameters of one player.
 #[derive(Debug, Clone)]
-pub struct Player {
-    /// Its number, which is unique in the run.
-    pub number: u64,
-    /// The manifest that it plays.
-    pub url: Url,
-    /// The seed of its random choices.
-    pub seed: u64,
-    /// The time at which it should start.
-    pub due: Instant,
-    /// Becomes true when it must make no more requests.
-    pub stop: watch::Receiver<bool>,
+pub(crate) struct Player {
+    /// The number of the player, which is unique in the run.
+    pub(crate) number: u64,
+    /// The URL of the manifest.
+    pub(crate) url: Url,
+    /// The seed of random choices.
+    pub(crate) seed: u64,
+    /// The time at which the player should start.
+    pub(crate) due: Instant,
+    /// Becomes true when the player must make no more requests.
+    pub(crate) stop: watch::Receiver<bool>,
 }
 
-/// The segments of a rendition, and its last init segment with the index of its group of segments.
+/// The segments of a rendition, and its last init segment with the index of the init segment's
+/// group.
 type KnownRendition = (Arc<Segments>, Option<(usize, Arc<Init>)>);
 
 /// Fetches the segments of one set, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SetFetcher {
+    session: Arc<Session>,
+    /// The number of the player.
+    player: u64,
+    presentation: Arc<Presentation>,
     set: usize,
     connection: Connection,
     /// The known renditions, by their index in the set.
@@ -90,4 +98,20 @@ struct SetFetcher {
     /// The rendition and index of the last segment that was requested.
     last: Option<(usize, usize)>,
     timeline: Timeline,
+}
+
+impl SetFetcher {
+    fn new(session: &Arc<Session>, player: u64, presentation: &Arc<Presentation>, set: usize) -> Self {
+        let renditions = presentation.sets.get(set).map_or(0, |set| set.renditions.len());
+        Self {
+            session: session.clone(),
+            player,
+            presentation: presentation.clone(),
+            set,
+            connection: Connection::default(),
+            renditions: vec![None; renditions],
+            last: None,
+            timeline: Timeline::default(),
+        }
+    }
 }

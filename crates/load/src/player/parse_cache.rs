@@ -5,7 +5,7 @@ use latemux_client::{
     check::Init,
     failure::{Failure, Reason},
     manifest::{self, Deferred, ManifestError},
-    presentation::{MediaKind, Presentation, Segments},
+    presentation::{MediaKind, Presentation, Resource, Segments},
 };
 use std::{
     collections::HashMap,
@@ -14,10 +14,10 @@ use std::{
 };
 use url::Url;
 
-/// The maximum number of entries of each kind. When it is reached, all of them are dropped.
+/// The maximum number of entries of each kind. A full map is emptied before an entry is added.
 const MAX: usize = 4096;
 
-/// Manifests, lists of segments and init segments, by their URL and the hash of their bytes.
+/// Manifests, lists of segments and init segments, by their resource and the hash of their bytes.
 #[derive(Debug, Default)]
 pub(crate) struct ParseCache {
     hasher: RandomState,
@@ -26,17 +26,17 @@ pub(crate) struct ParseCache {
     inits: Map<Init>,
 }
 
-type Map<T> = Mutex<HashMap<(Url, usize, u64), Arc<T>>>;
+type Map<T> = Mutex<HashMap<(Resource, usize, u64), Arc<T>>>;
 
 impl ParseCache {
     fn get<T>(
         &self,
         map: &Map<T>,
-        url: &Url,
+        resource: Resource,
         body: &[u8],
         read: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<Arc<T>, Failure> {
-        let key = (url.clone(), body.len(), self.hasher.hash_one(body));
+        let key = (resource, body.len(), self.hasher.hash_one(body));
         if let Some(known) = map.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(known.clone());
         }
@@ -49,15 +49,15 @@ impl ParseCache {
         Ok(map.entry(key).or_insert(made).clone())
     }
 
-    /// Returns the presentation of a manifest, without text unless `with_text`, which must be the
-    /// same in each call.
+    /// Returns the presentation of a manifest. Its text is left out unless `with_text` is true.
+    /// `with_text` must be the same in each call.
     pub(crate) fn presentation(
         &self,
         url: &Url,
         body: &[u8],
         with_text: bool,
     ) -> Result<Arc<Presentation>, Failure> {
-        self.get(&self.presentations, url, body, || {
+        self.get(&self.presentations, Resource { url: url.clone(), range: None }, body, || {
             let mut read = manifest::read(url, body).map_err(|why| failure(url, &why))?;
             read.sets.retain(|set| with_text || set.kind != MediaKind::Text);
             Ok(read)
@@ -71,15 +71,13 @@ impl ParseCache {
         url: &Url,
         body: &[u8],
     ) -> Result<Arc<Segments>, Failure> {
-        // Several representations may have their index in one file, at different ranges.
-        let mut key = deferred.resource.url.clone();
-        key.set_fragment(deferred.resource.range.map(|range| range.to_string()).as_deref());
-        self.get(&self.segments, &key, body, || deferred.read(url, body).map_err(|why| failure(url, &why)))
+        let read = || deferred.read(url, body).map_err(|why| failure(url, &why));
+        self.get(&self.segments, deferred.resource.clone(), body, read)
     }
 
     /// Returns an init segment.
-    pub(crate) fn init(&self, url: &Url, body: &[u8]) -> Result<Arc<Init>, Failure> {
-        self.get(&self.inits, url, body, || Init::read(&Bytes::copy_from_slice(body)))
+    pub(crate) fn init(&self, resource: &Resource, body: &[u8]) -> Result<Arc<Init>, Failure> {
+        self.get(&self.inits, resource.clone(), body, || Init::read(&Bytes::copy_from_slice(body)))
     }
 }
 
@@ -124,7 +122,7 @@ mod tests {
         let failure = cache.presentation(&url("a"), b"<html/>", true).unwrap_err();
         assert_eq!(failure.reason, Reason::Manifest("manifest_invalid"));
         assert!(failure.detail.starts_with("http://a/a: "), "{}", failure.detail);
-        assert!(cache.init(&url("i"), b"").is_err());
+        assert!(cache.init(&Resource { url: url("i"), range: None }, b"").is_err());
         assert!(cache.presentations.lock().unwrap().is_empty() && cache.inits.lock().unwrap().is_empty());
     }
 

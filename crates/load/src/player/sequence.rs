@@ -1,47 +1,26 @@
-//! The player of published load tests: after the manifest it fetches audio segment k, video segment
-//! k, audio segment k + 1 and so on, as fast as possible, without playback.
+//! The player of published load tests. After the manifest, it fetches audio segment k, video
+//! segment k, audio segment k + 1 and so on, as fast as possible and without playback.
 
 use super::{
-    Player, Session, SetFetcher,
+    MAX_FAILURES, Player, Session, SetFetcher,
     abr::{Situation, Throughput},
 };
 use crate::results::PlayerEnd;
-use latemux_client::{
-    http::Connection,
-    presentation::{MediaKind, Resource},
-};
+use latemux_client::presentation::MediaKind;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The number of consecutive failed segments after which it gives up.
-const MAX_FAILURES: u32 = 5;
-
 /// Fetches a title once, or until it is stopped.
-pub(crate) async fn sequence(session: Arc<Session>, player: Player) -> PlayerEnd {
-    let who = player.number;
-    session.recorder.player_started(who);
-    let played = walk(&session, &player).await;
-    session.recorder.player_left(who, played);
-    played
-}
-
-async fn walk(session: &Session, player: &Player) -> PlayerEnd {
-    let who = player.number;
-    session.recorder.lag(who, player.due.elapsed());
-    let mut connection = Connection::default();
-    let resource = Resource { url: player.url.clone(), range: None };
-    let Some(presentation) = session.manifest(who, &mut connection, &resource, player.due).await else {
+pub(crate) async fn sequence(session: &Arc<Session>, player: Player) -> PlayerEnd {
+    let Some((presentation, mut connection)) = session.manifest(&player).await else {
         return PlayerEnd::Failed;
     };
     let mut random = fastrand::Rng::with_seed(player.seed);
     let mut throughput = Throughput::default();
     let mut order: Vec<usize> = (0..presentation.sets.len()).collect();
     order.sort_by_key(|&set| presentation.sets.get(set).is_none_or(|set| set.kind != MediaKind::Audio));
-    let fetcher = |set: usize| {
-        let renditions = presentation.sets.get(set).map_or(0, |set| set.renditions.len());
-        (SetFetcher { set, renditions: vec![None; renditions], ..SetFetcher::default() }, None)
-    };
-    // All sets share one connection, since requests do not overlap.
+    let fetcher = |set: usize| (SetFetcher::new(session, player.number, &presentation, set), None);
+    // All sets share one connection because requests do not overlap.
     let mut fetchers: Vec<(SetFetcher, Option<f64>)> = order.into_iter().map(fetcher).collect();
     let mut failures = 0;
     while !fetchers.is_empty() {
@@ -54,7 +33,7 @@ async fn walk(session: &Session, player: &Player) -> PlayerEnd {
             let situation = Situation { buffer: 0.0, max_buffer: 1.0, time: from.unwrap_or(0.0) };
             let rendition = session.behaviour.abr.choose(set, &throughput, situation, &mut random);
             fetcher.connection = std::mem::take(&mut connection);
-            let got = session.segment(who, &presentation, fetcher, rendition, *from, Instant::now()).await;
+            let got = fetcher.segment(rendition, *from, Instant::now()).await;
             connection = std::mem::take(&mut fetcher.connection);
             let arrived = got.and_then(|got| got.arrived);
             failures = if arrived.is_some() { 0 } else { failures + 1 };

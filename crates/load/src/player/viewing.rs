@@ -1,7 +1,7 @@
 //! A player that watches a title as a viewer does, from the manifest to the end.
 
 use super::{
-    Player, Session, SetFetcher,
+    MAX_FAILURES, Player, Session, SetFetcher,
     abr::{Situation, Throughput},
     buffer::{Clock, SetBuffer, Wait, has_enough, playable_until},
     fetch::FetchedSegment,
@@ -10,35 +10,21 @@ use crate::results::{PlayerEnd, Players};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use latemux_client::{
     http::Connection,
-    presentation::{MediaKind, Presentation, Resource},
+    presentation::{MediaKind, Presentation},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
-/// The number of consecutive failed requests after which a player gives up.
-const MAX_FAILURES: u32 = 5;
-
 /// The wait before a player retries to fetch a list of segments or an init segment.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Plays a title once, or until it is stopped. All events are recorded.
-pub async fn play(session: Arc<Session>, player: Player) -> PlayerEnd {
-    let number = player.number;
-    session.recorder.player_started(number);
-    let played = viewing(&session, player).await;
-    session.recorder.player_left(number, played);
-    played
-}
-
-async fn viewing(session: &Arc<Session>, player: Player) -> PlayerEnd {
+/// Plays a title once, or until it is stopped. All events but the player's start and end are
+/// recorded.
+pub(crate) async fn play(session: &Arc<Session>, player: Player) -> PlayerEnd {
     if *player.stop.borrow() {
         return PlayerEnd::Stopped;
     }
-    let number = player.number;
-    session.recorder.lag(number, player.due.elapsed());
-    let mut connection = Connection::default();
-    let resource = Resource { url: player.url.clone(), range: None };
-    let Some(presentation) = session.manifest(number, &mut connection, &resource, player.due).await else {
+    let Some((presentation, connection)) = session.manifest(&player).await else {
         return PlayerEnd::Failed;
     };
     let mut viewing = Viewing::new(session, presentation, connection, player);
@@ -47,7 +33,7 @@ async fn viewing(session: &Arc<Session>, player: Player) -> PlayerEnd {
     played
 }
 
-/// The end of a download.
+/// A download that has ended.
 struct Done {
     fetcher: SetFetcher,
     place: usize,
@@ -73,15 +59,16 @@ struct Viewing<'a> {
     random: fastrand::Rng,
     next_seek: Option<Instant>,
     failures: u32,
-    /// The end of the media, as far as it is known.
+    /// The latest known end of the media.
     end: f64,
     tally: QualityTally,
 }
 
-/// The sums from which quality is computed, of video, or of segments with video and audio.
+/// The sums from which quality is computed. They cover the first set with video, or else the first
+/// set.
 #[derive(Default)]
 struct QualityTally {
-    /// Seconds of media that were played, without the current stretch.
+    /// Seconds of media played before the clock was last started.
     shown: f64,
     /// The rendition and bit rate of the last segment.
     last: Option<(usize, f64)>,
@@ -103,14 +90,8 @@ impl<'a> Viewing<'a> {
         connection: Connection,
         player: Player,
     ) -> Self {
-        let mut fetchers: Vec<Option<SetFetcher>> = Vec::new();
-        for (place, set) in presentation.sets.iter().enumerate() {
-            fetchers.push(Some(SetFetcher {
-                set: place,
-                renditions: vec![None; set.renditions.len()],
-                ..SetFetcher::default()
-            }));
-        }
+        let fetcher = |set| Some(SetFetcher::new(session, player.number, &presentation, set));
+        let mut fetchers: Vec<Option<SetFetcher>> = (0..presentation.sets.len()).map(fetcher).collect();
         // The first set uses the connection of the manifest.
         if let Some(Some(first)) = fetchers.first_mut() {
             first.connection = connection;
@@ -169,11 +150,11 @@ impl<'a> Viewing<'a> {
         }
     }
 
-    /// Returns true if playback has reached the end. Starts a stall if media is missing, from the
-    /// time on since when it was missing.
+    /// Returns true if playback has reached the end. If the buffer is empty before the end, starts
+    /// a stall at the time at which it became empty.
     fn tick(&mut self, now: Instant) -> bool {
         let Clock::Playing { from, .. } = self.clock else {
-            // Without any segment there is nothing to wait for.
+            // If all sets have ended without a segment, there is nothing to wait for.
             return self.buffers.iter().all(|buffer| buffer.is_done) && !self.has_begun;
         };
         let limit = playable_until(&self.buffers).unwrap_or(from);
@@ -214,7 +195,7 @@ impl<'a> Viewing<'a> {
         });
     }
 
-    /// Stops the clock for good. Counts the media played until now, and a stall that has not ended.
+    /// Stops the clock for good. Counts the media played until now, and a stall in progress.
     fn stop_clock(&mut self, now: Instant) {
         match self.clock {
             Clock::Playing { from, .. } => {
@@ -234,10 +215,7 @@ impl<'a> Viewing<'a> {
         let position = self.clock.position(now);
         for place in 0..self.buffers.len() {
             let Some(buffer) = self.buffers.get_mut(place) else { continue };
-            if buffer.is_busy || buffer.is_done {
-                continue;
-            }
-            if buffer.due.is_some_and(|due| due > now) {
+            if buffer.is_busy || buffer.is_done || buffer.due.is_some_and(|due| due > now) {
                 continue;
             }
             let ahead = buffer.until.map_or(0.0, |until| until - position);
@@ -260,12 +238,9 @@ impl<'a> Viewing<'a> {
             Situation { buffer: ahead.max(0.0), max_buffer: behaviour.max_buffer, time: from.unwrap_or(0.0) };
         let Some(set) = self.presentation.sets.get(place) else { return };
         let rendition = behaviour.abr.choose(set, &self.throughput, situation, &mut self.random);
-        let session = self.session.clone();
-        let presentation = self.presentation.clone();
-        let player = self.player.number;
         let generation = self.generation;
         self.downloads.push(Box::pin(async move {
-            let segment = session.segment(player, &presentation, &mut fetcher, rendition, from, due).await;
+            let segment = fetcher.segment(rendition, from, due).await;
             Done { fetcher, place, generation, segment }
         }));
     }
@@ -274,8 +249,8 @@ impl<'a> Viewing<'a> {
         let Done { mut fetcher, place, generation, segment } = done;
         let is_stale = generation != self.generation;
         if is_stale {
-            // The segment belongs to the position before a seek, and the next one does not follow
-            // it.
+            // The segment belongs to the position before a seek, so the next segment does not
+            // follow this one.
             fetcher.last = None;
         }
         if let Some(slot) = self.fetchers.get_mut(place) {
@@ -307,17 +282,15 @@ impl<'a> Viewing<'a> {
     fn add_to_tally(&mut self, place: usize, segment: FetchedSegment) {
         let Some(arrived) = segment.arrived else { return };
         let sets = &self.presentation.sets;
-        // Text is too small to measure throughput with.
+        // Text segments are too small to measure throughput.
         if sets.get(place).is_none_or(|set| set.kind != MediaKind::Text) {
             self.throughput.add(arrived.bytes, arrived.seconds);
         }
         let main =
             sets.iter().position(|set| matches!(set.kind, MediaKind::Video | MediaKind::Muxed)).unwrap_or(0);
         let Some(set) = sets.get(main).filter(|_| place == main) else { return };
-        #[expect(clippy::cast_precision_loss, reason = "bits of a segment")]
         let bits = arrived.bytes as f64 * 8.0;
         let seconds = (segment.end - segment.start).max(1e-3);
-        #[expect(clippy::cast_precision_loss, reason = "bit rates")]
         let stated =
             |place: usize| set.renditions.get(place).map(|r| r.bandwidth as f64).filter(|rate| *rate > 0.0);
         // Renditions without a stated bit rate count as equal.

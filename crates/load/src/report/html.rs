@@ -7,8 +7,8 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Points of a distribution for each factor of ten by which fewer values are above;
-/// `web/src/load/plots.ts` has the same number.
+/// The points of a distribution for each nine: from 0 to 90 %, from 90 to 99 %, and so on.
+/// `web/src/load/plots.ts` has the same constant.
 const POINTS_PER_NINE: f64 = 20.0;
 
 #[derive(Debug, Serialize)]
@@ -16,7 +16,7 @@ struct Report {
     runs: Vec<ReportRun>,
 }
 
-/// One run. Times are in microseconds unless they say otherwise.
+/// One run. Times are in microseconds unless stated otherwise.
 #[derive(Debug, Serialize)]
 struct ReportRun {
     name: String,
@@ -33,7 +33,7 @@ struct ReportRun {
     startup: Vec<Distribution>,
 }
 
-/// All that results keep of the latencies of a second.
+/// The mean latency of a second. Results keep no distribution for each second.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Mean {
     mean: u64,
@@ -59,7 +59,7 @@ fn report_run(name: &str, run: &Run) -> ReportRun {
     let latencies = results.requests.iter().map(|(class, requests)| (class.as_str(), &requests.latency));
     ReportRun {
         name: name.to_owned(),
-        took: float(part.took.max(1)) / 1000.0,
+        took: part.took.max(1) as f64 / 1000.0,
         latency: Quantiles::of(&total.latency),
         generator: generator(part),
         sums,
@@ -101,10 +101,10 @@ fn distributions<'a>(named: impl IntoIterator<Item = (&'a str, &'a Histogram)>) 
         .collect()
 }
 
-/// Returns the values below which shares of 1 - 10^(-i / 20) lie, for i = 0, 1, …, up to the
-/// maximum.
+/// Returns the quantiles of the shares 1 - 10^(-i / 20) for i = 0, 1, … up to the first share above
+/// which there is at most one value.
 fn points(histogram: &Histogram) -> Vec<u64> {
-    let count = float(histogram.count());
+    let count = histogram.count() as f64;
     let mut points = Vec::new();
     for index in 0_u32.. {
         let above = 10_f64.powf(-f64::from(index) / POINTS_PER_NINE);
@@ -116,15 +116,10 @@ fn points(histogram: &Histogram) -> Vec<u64> {
     points
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Part, Second};
+    use crate::results::{Counts, Part};
     use std::collections::BTreeMap;
 
     fn run(change: impl FnOnce(&mut Part)) -> Run {
@@ -151,7 +146,7 @@ mod tests {
     #[test]
     fn seconds_become_samples_with_the_players_of_that_second() {
         let second =
-            |requests, latency, came, left| Second { requests, latency, came, left, ..Second::default() };
+            |requests, latency, came, left| Counts { requests, latency, came, left, ..Counts::default() };
         let run = run(|part| {
             part.results.seconds = vec![second(4, 400, 3, 1), second(0, 0, 0, 2), second(1, 9, 0, 5)];
         });

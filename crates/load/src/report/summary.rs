@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 /// The delay of the generator, in microseconds, above which a note says that it was late.
 const LATE: u64 = 10_000;
 
-/// The milliseconds of saturation from which a note says so, if they are also a share of the run.
+/// The minimum time of saturation for a note, in milliseconds.
 const MIN_SATURATED: u64 = 2000;
 
-/// The minimum share of the run, as its reciprocal.
+/// The reciprocal of the minimum share of the run for the same note.
 const MIN_SATURATED_SHARE: u64 = 20;
 
 /// Returns the results of a run as tables and sentences.
@@ -36,8 +36,8 @@ pub fn summary(run: &Run) -> String {
         if players.seeks.count() > 0 {
             rows.push(seconds("seeks s", &players.seeks));
         }
-        rows.push(scaled("bit rate Mbit/s", &players.bitrate, |rate| rate / 1e6));
-        rows.push(scaled("quality -1…1", &players.quality, |value| value / 1000.0 - 1.0));
+        rows.push(scaled("bit rate Mbit/s", &players.bitrate, 2, |rate| rate / 1e6));
+        rows.push(scaled("quality -1…1", &players.quality, 2, |value| value / 1000.0 - 1.0));
         out.push('\n');
         table(&mut out, &rows);
         let _ = writeln!(
@@ -47,36 +47,28 @@ pub fn summary(run: &Run) -> String {
             players.finished,
             players.failed,
             players.stopped,
-            float(players.shown) / 1e6,
+            players.shown as f64 / 1e6,
             players.switches,
         );
     }
     let total = results.total();
-    let took = float(part.took.max(1)) / 1000.0;
+    let took = part.took.max(1) as f64 / 1000.0;
     let _ = writeln!(
         out,
         "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; {}",
-        float(total.count) / took,
-        float(total.bytes) * 8.0 / 1e6 / took,
+        total.count as f64 / took,
+        total.bytes as f64 * 8.0 / 1e6 / took,
         generator(part),
     );
-    failures(&mut out, part);
+    for (reason, count) in &total.errors {
+        let example = part.examples.get(reason).and_then(|details| details.first());
+        let example = example.map(|example| format!(": {example}")).unwrap_or_default();
+        let _ = writeln!(out, "failed: {reason} {count}{example}");
+    }
     for note in generator_notes(part).iter().chain(&run.notes) {
         let _ = writeln!(out, "note: {note}");
     }
     out
-}
-
-/// Writes the failures by reason, each with an example.
-fn failures(out: &mut String, part: &Part) {
-    for (reason, count) in &part.results.total().errors {
-        let example = part.examples.get(reason).and_then(|details| details.first());
-        let _ = writeln!(
-            out,
-            "failed: {reason} {count}{}",
-            example.map(|e| format!(": {e}")).unwrap_or_default()
-        );
-    }
 }
 
 /// Returns the resources that the generator used, in words.
@@ -85,11 +77,11 @@ pub(crate) fn generator(part: &Part) -> String {
         "the generator used {:.0} % of {} cores and {:.0} MB",
         cpu_share(part) * 100.0,
         part.generator.cores,
-        float(part.generator.memory) / 1e6,
+        part.generator.memory as f64 / 1e6,
     )
 }
 
-/// Returns sentences that say when the generator was the limit, and not the server.
+/// Returns sentences that say if the generator was the limit, and not the server.
 pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
     let used = cpu_share(part);
@@ -124,42 +116,35 @@ fn cpu_share(part: &Part) -> f64 {
 }
 
 fn share_of_cores(part: &Part, milliseconds: u64) -> f64 {
-    float(milliseconds) / float((part.took * part.generator.cores).max(1))
+    milliseconds as f64 / (part.took as f64 * part.generator.cores as f64).max(1.0)
 }
 
 fn row(class: &str, requests: &Requests) -> [String; 9] {
-    let latency = &requests.latency;
-    let millis = |micros: u64| format!("{:.1}", float(micros) / 1000.0);
-    [
-        class.to_owned(),
-        requests.count.to_string(),
-        requests.failed().to_string(),
-        format!("{:.1}", float(requests.bytes) / 1e6),
-        format!("{:.1}", latency.mean() / 1000.0),
-        millis(latency.quantile(0.5)),
-        millis(latency.quantile(0.9)),
-        millis(latency.quantile(0.99)),
-        millis(latency.max()),
-    ]
+    let mut row = scaled(class, &requests.latency, 1, |micros| micros / 1000.0);
+    row[1] = requests.count.to_string();
+    row[2] = requests.failed().to_string();
+    row[3] = format!("{:.1}", requests.bytes as f64 / 1e6);
+    row
 }
 
 fn seconds(name: &str, histogram: &Histogram) -> [String; 9] {
-    scaled(name, histogram, |micros| micros / 1e6)
+    scaled(name, histogram, 2, |micros| micros / 1e6)
 }
 
-fn scaled(name: &str, histogram: &Histogram, scale: impl Fn(f64) -> f64) -> [String; 9] {
+/// Returns a row of a histogram: its name, count and values, which have `decimals` decimal places.
+fn scaled(name: &str, histogram: &Histogram, decimals: usize, scale: impl Fn(f64) -> f64) -> [String; 9] {
     let empty = histogram.count() == 0;
-    let shown = |value: f64| if empty { "-".to_owned() } else { format!("{:.2}", scale(value)) };
+    let shown = |value: f64| if empty { "-".to_owned() } else { format!("{:.decimals$}", scale(value)) };
     [
         name.to_owned(),
         histogram.count().to_string(),
         String::new(),
         String::new(),
         shown(histogram.mean()),
-        shown(float(histogram.quantile(0.5))),
-        shown(float(histogram.quantile(0.9))),
-        shown(float(histogram.quantile(0.99))),
-        shown(float(histogram.max())),
+        shown(histogram.quantile(0.5) as f64),
+        shown(histogram.quantile(0.9) as f64),
+        shown(histogram.quantile(0.99) as f64),
+        shown(histogram.max() as f64),
     ]
 }
 
@@ -175,11 +160,6 @@ fn table(out: &mut String, rows: &[[String; 9]]) {
         }
         out.push('\n');
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fmt;
 /// The significant digits of values.
 const DIGITS: u8 = 3;
 
-/// The maximum value; larger ones count as this. It is an hour in microseconds, or 3.6 Gbit/s.
+/// The maximum value: an hour in microseconds, or 3.6 Gbit/s. Larger values count as this one.
 const MAX: u64 = 3_600_000_000;
 
 /// A histogram. It is serialised in the V2 format of HdrHistogram, in base 64.
@@ -48,16 +48,17 @@ impl Histogram {
     /// Counts a value.
     pub fn record(&mut self, value: u64) {
         if let Some(histogram) = self.allocated() {
-            // It resizes itself up to the maximum, so that recording cannot fail.
+            // The histogram resizes itself up to the maximum, so that recording cannot fail.
             let _ = histogram.record(value.min(MAX));
         }
     }
 
-    /// Adds another histogram. This is exact, since both have the same buckets.
+    /// Adds another histogram exactly, since both have the same buckets. Counts saturate.
     pub fn merge(&mut self, other: &Self) {
         let Some(other) = other.0.as_deref() else { return };
         if let Some(histogram) = self.allocated() {
-            // It resizes itself, and both have the same digits: adding cannot fail.
+            // The histogram resizes itself, and both have the same digits, so that adding cannot
+            // fail.
             let _ = histogram.add(other);
         }
     }
@@ -94,7 +95,7 @@ impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::new();
         if let Some(histogram) = &self.0 {
-            // The current size of its buckets must not show in the text.
+            // The text must not depend on the current number of buckets.
             let mut fixed = hdrhistogram::Histogram::<u64>::new_with_bounds(1, MAX, DIGITS)
                 .map_err(ser::Error::custom)?;
             fixed.add(histogram.as_ref()).map_err(ser::Error::custom)?;

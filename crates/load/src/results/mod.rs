@@ -7,7 +7,7 @@ mod recorder;
 pub use histogram::Histogram;
 pub use part::{Generator, MAX_PART, Part, Run};
 pub(crate) use recorder::micros;
-pub use recorder::{Counts, Measured, PlayerEnd, Recorder};
+pub use recorder::{PlayerEnd, Recorder};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,10 +21,17 @@ pub struct Results {
     pub requests: BTreeMap<String, Requests>,
     /// Measurements of players.
     pub players: Players,
-    /// Each second since the start.
-    pub seconds: Vec<Second>,
-    /// Delays of requests behind their due times that the generator caused, in microseconds.
+    /// The events of each second since the start.
+    pub seconds: Vec<Counts>,
+    /// Delays of requests that the generator caused, in microseconds.
     pub lag: Histogram,
+}
+
+/// Adds a number to a sum. Returns `None` if the sum exceeds 64 bits, which only the numbers of a
+/// crafted file can do.
+fn add(sum: &mut u64, number: u64) -> Option<()> {
+    *sum = sum.checked_add(number)?;
+    Some(())
 }
 
 /// Requests of one class.
@@ -37,9 +44,11 @@ pub struct Requests {
     pub bytes: u64,
     /// The number of failed requests by reason.
     pub errors: BTreeMap<String, u64>,
-    /// Times from when a request was due to its end, in microseconds, including failed requests.
+    /// Times from the moment a request was due to its end, in microseconds, including failed
+    /// requests.
     pub latency: Histogram,
-    /// Times from when a request was due to the head of a successful response, in microseconds.
+    /// Times from the moment a request was due to the head of its response, in microseconds.
+    /// Requests that failed before the end of the body are left out.
     pub first_byte: Histogram,
 }
 
@@ -49,14 +58,15 @@ impl Requests {
         self.errors.values().sum()
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.bytes += other.bytes;
-        for (reason, count) in &other.errors {
-            *self.errors.entry(reason.clone()).or_default() += count;
-        }
+    fn merge(&mut self, other: &Self) -> Option<()> {
+        add(&mut self.count, other.count)?;
+        add(&mut self.bytes, other.bytes)?;
         self.latency.merge(&other.latency);
         self.first_byte.merge(&other.first_byte);
+        other
+            .errors
+            .iter()
+            .try_for_each(|(reason, count)| add(self.errors.entry(reason.clone()).or_default(), *count))
     }
 }
 
@@ -68,7 +78,7 @@ pub struct Players {
     pub started: u64,
     /// Players that reached the end of their title.
     pub finished: u64,
-    /// Players that gave up, because too many consecutive requests failed.
+    /// Players that gave up because too many consecutive requests failed.
     pub failed: u64,
     /// Players that were playing when the run ended.
     pub stopped: u64,
@@ -88,17 +98,17 @@ pub struct Players {
     pub quality: Histogram,
 }
 
-/// The events of one second.
+/// The numbers of events, in one second or in a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Second {
+pub struct Counts {
     /// Requests that ended.
     pub requests: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Bytes of their bodies.
+    /// Bytes of bodies.
     pub bytes: u64,
-    /// The sum of their latencies, in microseconds.
+    /// The sum of the latencies, in microseconds.
     pub latency: u64,
     /// Players that started.
     pub came: u64,
@@ -108,55 +118,71 @@ pub struct Second {
     pub stalls: u64,
 }
 
-impl Second {
-    fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.errors += other.errors;
-        self.bytes += other.bytes;
-        self.latency += other.latency;
-        self.came += other.came;
-        self.left += other.left;
-        self.stalls += other.stalls;
+impl Counts {
+    /// Returns the number of players that have started and not left.
+    pub const fn playing(&self) -> u64 {
+        self.came.saturating_sub(self.left)
+    }
+
+    fn merge(&mut self, other: &Self) -> Option<()> {
+        add(&mut self.requests, other.requests)?;
+        add(&mut self.errors, other.errors)?;
+        add(&mut self.bytes, other.bytes)?;
+        add(&mut self.latency, other.latency)?;
+        add(&mut self.came, other.came)?;
+        add(&mut self.left, other.left)?;
+        add(&mut self.stalls, other.stalls)
     }
 }
 
 impl Results {
-    /// Adds the results of another part.
-    pub fn merge(&mut self, other: &Self) {
+    /// Adds the results of another part. Returns `None` if a sum exceeds 64 bits; these results are
+    /// then incomplete.
+    pub fn merge(&mut self, other: &Self) -> Option<()> {
         for (class, theirs) in &other.requests {
-            self.requests.entry(class.clone()).or_default().merge(theirs);
+            self.requests.entry(class.clone()).or_default().merge(theirs)?;
         }
-        self.players.merge(&other.players);
+        self.players.merge(&other.players)?;
         if self.seconds.len() < other.seconds.len() {
-            self.seconds.resize(other.seconds.len(), Second::default());
-        }
-        for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            ours.merge(theirs);
+            self.seconds.resize(other.seconds.len(), Counts::default());
         }
         self.lag.merge(&other.lag);
+        self.seconds.iter_mut().zip(&other.seconds).try_for_each(|(ours, theirs)| ours.merge(theirs))
     }
 
     /// Returns the sum of all classes.
     pub fn total(&self) -> Requests {
+        self.checked_total().unwrap_or_default()
+    }
+
+    fn checked_total(&self) -> Option<Requests> {
         let mut total = Requests::default();
-        self.requests.values().for_each(|requests| total.merge(requests));
-        total
+        self.requests.values().try_for_each(|requests| total.merge(requests))?;
+        Some(total)
+    }
+
+    /// Returns `None` if a sum over all classes, reasons or seconds exceeds 64 bits.
+    fn check_sums(&self) -> Option<()> {
+        let mut failed = 0;
+        self.checked_total()?.errors.values().try_for_each(|count| add(&mut failed, *count))?;
+        let mut events = Counts::default();
+        self.seconds.iter().try_for_each(|second| events.merge(second))
     }
 }
 
 impl Players {
-    fn merge(&mut self, other: &Self) {
-        self.started += other.started;
-        self.finished += other.finished;
-        self.failed += other.failed;
-        self.stopped += other.stopped;
+    fn merge(&mut self, other: &Self) -> Option<()> {
+        add(&mut self.started, other.started)?;
+        add(&mut self.finished, other.finished)?;
+        add(&mut self.failed, other.failed)?;
+        add(&mut self.stopped, other.stopped)?;
         self.startup.merge(&other.startup);
         self.stalls.merge(&other.stalls);
         self.seeks.merge(&other.seeks);
-        self.shown += other.shown;
-        self.switches += other.switches;
         self.bitrate.merge(&other.bitrate);
         self.quality.merge(&other.quality);
+        add(&mut self.shown, other.shown)?;
+        add(&mut self.switches, other.switches)
     }
 }
 
@@ -196,7 +222,7 @@ mod tests {
             histogram.record(next(1 << 30));
         }
         for _ in 0..next(5) {
-            results.seconds.push(Second {
+            results.seconds.push(Counts {
                 requests: next(100),
                 errors: next(100),
                 bytes: next(1 << 30),
@@ -211,7 +237,7 @@ mod tests {
 
     fn merged(parts: &[Results]) -> Results {
         let mut all = Results::default();
-        parts.iter().for_each(|part| all.merge(part));
+        parts.iter().for_each(|part| all.merge(part).unwrap());
         all
     }
 
@@ -256,7 +282,7 @@ mod tests {
                 numbers.extend(histograms);
             }
             for second in &results.seconds {
-                let Second { requests, errors, bytes, latency, came, left, stalls } = *second;
+                let Counts { requests, errors, bytes, latency, came, left, stalls } = *second;
                 numbers.extend([requests, errors, bytes, latency, came, left, stalls]);
             }
             numbers

@@ -1,6 +1,6 @@
-//! A part of a run, which one machine measured, as a file; and the sum of all parts.
+//! The part of a run that one machine measured, as a file, and the sum of all parts.
 
-use super::Results;
+use super::{Results, add};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Identifies the files among others in a folder.
+/// Distinguishes the files of parts from other files.
 const KIND: &str = "latemux-load";
 
 /// The version of the layout of [`Part`]. Other versions are refused.
@@ -24,7 +24,7 @@ pub const MAX_PART: u64 = 256 << 20;
 pub struct Part {
     kind: String,
     format: u32,
-    /// False while the run lasts, and if it was stopped.
+    /// False while the run lasts, or if the run was stopped.
     pub complete: bool,
     /// The shard of the run, as `i/N`.
     pub shard: String,
@@ -55,8 +55,8 @@ pub struct Generator {
     /// The time that runnable threads waited for a core, in milliseconds.
     #[serde(default)]
     pub waited: u64,
-    /// The time in which work and waiting took more than nine tenths of the cores, in milliseconds.
-    /// For several machines, the maximum of them.
+    /// The time in which threads used or waited for more than nine tenths of the cores, in
+    /// milliseconds. For several machines, this is the maximum.
     #[serde(default)]
     pub saturated: u64,
 }
@@ -78,7 +78,7 @@ impl Part {
         }
     }
 
-    /// Returns the name of its file.
+    /// Returns the name of the part's file.
     pub fn file_name(&self) -> String {
         format!("part-{}.json", self.shard.replace('/', "-of-"))
     }
@@ -88,10 +88,7 @@ impl Part {
         name.starts_with("part-") && name.ends_with(".json")
     }
 
-    /// Returns the content of its file.
-    ///
-    /// # Errors
-    /// If serialisation fails, for which no cause is known.
+    /// Returns the content of the part's file.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         Ok(serde_json::to_vec(self)?)
     }
@@ -99,7 +96,7 @@ impl Part {
     /// Reads the content of a file.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidData`] if it is not a part, or has another version.
+    /// [`ErrorKind::InvalidData`] if the content is not a part, or has another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let part: Self = serde_json::from_slice(bytes)?;
         if part.kind != KIND || part.format != FORMAT {
@@ -108,10 +105,7 @@ impl Part {
         Ok(part)
     }
 
-    /// Writes the file to a folder, atomically: if that fails, an earlier file stays as it was.
-    ///
-    /// # Errors
-    /// An error of the file system.
+    /// Writes the file to a folder atomically. If that fails, an earlier file is left unchanged.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(self.file_name());
         let beside = path.with_extension("json.part");
@@ -128,13 +122,27 @@ impl Part {
     }
 
     /// Reads a file.
-    ///
-    /// # Errors
-    /// An error of the file system, or those of [`from_bytes`](Self::from_bytes).
     pub fn read(path: &Path) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         fs::File::open(path)?.take(MAX_PART).read_to_end(&mut bytes)?;
         Self::from_bytes(&bytes)
+    }
+
+    /// Adds another part of the same run. Returns `None` if a sum exceeds 64 bits.
+    fn add(&mut self, other: &Self) -> Option<()> {
+        self.results.merge(&other.results)?;
+        self.results.check_sums()?;
+        self.started = self.started.min(other.started);
+        self.took = self.took.max(other.took);
+        for (reason, details) in &other.examples {
+            self.examples.entry(reason.clone()).or_default().extend(details.iter().cloned());
+        }
+        let (ours, theirs) = (&mut self.generator, &other.generator);
+        ours.saturated = ours.saturated.max(theirs.saturated);
+        add(&mut ours.cpu, theirs.cpu)?;
+        add(&mut ours.cores, theirs.cores)?;
+        add(&mut ours.memory, theirs.memory)?;
+        add(&mut ours.waited, theirs.waited)
     }
 }
 
@@ -149,9 +157,6 @@ pub struct Run {
 
 impl Run {
     /// Adds up all parts in a folder.
-    ///
-    /// # Errors
-    /// If the folder has no parts, a part cannot be read, or two parts have different plans.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let mut paths: Vec<PathBuf> = fs::read_dir(folder)
             .map_err(|error| Error::new(error.kind(), format!("{}: {error}", folder.display())))?
@@ -165,49 +170,27 @@ impl Run {
             let part = Part::read(path).map_err(|error| invalid(&name, &error.to_string()))?;
             parts.push((name, part));
         }
-        Self::merge_named(&folder.display().to_string(), parts)
+        Self::merge(&folder.display().to_string(), &parts)
     }
 
     /// Adds up parts, each with the name of its file. `place` names their folder in errors.
     ///
     /// # Errors
-    /// If there are no parts, or two of them have different plans.
-    pub fn merge_named(place: &str, parts: Vec<(String, Part)>) -> Result<Self, Error> {
-        let (names, parts): (Vec<String>, Vec<Part>) = parts.into_iter().unzip();
-        for (name, part) in names.iter().zip(&parts) {
-            if parts.first().is_some_and(|first| first.plan != part.plan) {
+    /// If there are no parts, two of them have different plans, or a sum exceeds 64 bits.
+    pub fn merge(place: &str, parts: &[(String, Part)]) -> Result<Self, Error> {
+        let (_, first) = parts.first().ok_or_else(|| invalid(place, "contains no results (part-*.json)"))?;
+        let mut whole = Part::new(first.shard.clone(), first.started, first.plan.clone());
+        for (name, part) in parts {
+            if whole.plan != part.plan {
                 return Err(invalid(name, "a part of another run: its plan differs"));
             }
+            whole
+                .add(part)
+                .ok_or_else(|| invalid(name, "its numbers are too large: a sum exceeds 64 bits"))?;
         }
-        Self::merge(&parts).ok_or_else(|| invalid(place, "no results in it (part-*.json)"))
-    }
-
-    /// Makes a run of one part, even if it has others.
-    pub fn single(part: Part) -> Self {
-        let notes = partial(&part).into_iter().collect();
-        Self { whole: part, notes }
-    }
-
-    /// Adds up parts; `None` if there are none.
-    pub fn merge(parts: &[Part]) -> Option<Self> {
-        let (first, others) = parts.split_first()?;
-        let mut whole = first.clone();
-        for part in others {
-            whole.results.merge(&part.results);
-            whole.started = whole.started.min(part.started);
-            whole.took = whole.took.max(part.took);
-            for (reason, details) in &part.examples {
-                whole.examples.entry(reason.clone()).or_default().extend(details.iter().cloned());
-            }
-            whole.generator.cpu += part.generator.cpu;
-            whole.generator.cores += part.generator.cores;
-            whole.generator.memory += part.generator.memory;
-            whole.generator.waited += part.generator.waited;
-            whole.generator.saturated = whole.generator.saturated.max(part.generator.saturated);
-        }
-        let mut notes: Vec<String> = parts.iter().filter_map(partial).collect();
+        let mut notes: Vec<String> = parts.iter().filter_map(|(_, part)| partial(part)).collect();
         let count: usize = first.shard.split('/').nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
-        let shards: BTreeSet<&str> = parts.iter().map(|part| part.shard.as_str()).collect();
+        let shards: BTreeSet<&str> = parts.iter().map(|(_, part)| part.shard.as_str()).collect();
         if shards.len() < count {
             notes.push(format!("{} of {count} parts are missing", count.saturating_sub(shards.len())));
         }
@@ -215,7 +198,13 @@ impl Run {
         if count > 1 {
             whole.shard = format!("{} of {count} parts", shards.len());
         }
-        Some(Self { whole, notes })
+        Ok(Self { whole, notes })
+    }
+
+    /// Makes a run of one part, without looking for the others.
+    pub fn single(part: Part) -> Self {
+        let notes = partial(&part).into_iter().collect();
+        Self { whole: part, notes }
     }
 }
 
@@ -231,6 +220,7 @@ fn partial(part: &Part) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{Counts, Requests};
 
     fn part(shard: &str, latency: u64) -> Part {
         let mut part =
@@ -239,13 +229,15 @@ mod tests {
         let requests = part.results.requests.entry("single".to_owned()).or_default();
         requests.count = 1;
         requests.latency.record(latency);
+        part.results.players.started = 1;
+        part.generator.memory = 1;
         part
     }
 
     #[test]
     fn parts_of_a_folder_are_added_up() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Run::read(folder.path()).unwrap_err().to_string().contains("no results"));
+        assert!(Run::read(folder.path()).unwrap_err().to_string().contains("contains no results"));
         part("1/2", 30).write(folder.path()).unwrap();
         let run = Run::read(folder.path()).unwrap();
         assert_eq!((run.whole.complete, run.notes.len()), (false, 1), "{:?}", run.notes);
@@ -277,6 +269,36 @@ mod tests {
         );
         fs::write(folder.path().join("part-1-of-2.json"), "{").unwrap();
         assert!(Run::read(folder.path()).is_err());
+    }
+
+    #[test]
+    fn parts_whose_sums_exceed_64_bits_are_refused() {
+        let refused = |change: fn(&mut Part)| {
+            let folder = tempfile::tempdir().unwrap();
+            part("0/2", 10).write(folder.path()).unwrap();
+            let mut crafted = part("1/2", 10);
+            change(&mut crafted);
+            crafted.write(folder.path()).unwrap();
+            let error = Run::read(folder.path()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidData);
+            error.to_string().contains("part-1-of-2.json: its numbers are too large: a sum exceeds 64 bits")
+        };
+        assert!(refused(|part| part.results.requests.get_mut("single").unwrap().count = u64::MAX));
+        assert!(refused(|part| part.results.players.started = u64::MAX));
+        assert!(refused(|part| part.generator.memory = u64::MAX));
+        assert!(refused(|part| {
+            let other = Requests { bytes: u64::MAX, ..Requests::default() };
+            part.results.requests.insert("a".to_owned(), other.clone());
+            part.results.requests.insert("b".to_owned(), other);
+        }));
+        assert!(refused(|part| {
+            let errors = BTreeMap::from([("a".to_owned(), u64::MAX), ("b".to_owned(), 1)]);
+            part.results.requests.get_mut("single").unwrap().errors = errors;
+        }));
+        assert!(refused(|part| {
+            let stalls = u64::MAX;
+            part.results.seconds = vec![Counts { stalls, ..Counts::default() }; 2];
+        }));
     }
 
     #[test]

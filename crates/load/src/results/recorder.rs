@@ -1,6 +1,6 @@
 //! The collection of measurements while a run lasts.
 
-use super::{Histogram, Players, Results, Second};
+use super::{Counts, Histogram, Players, Requests, Results};
 use latemux_client::{
     failure::{Failure, Reason},
     http::{FailedFetch, Fetched},
@@ -18,8 +18,8 @@ const EXAMPLES: usize = 3;
 /// The maximum number of seconds that are recorded separately: a day.
 const MAX_SECONDS: usize = 86_400;
 
-/// Collects measurements of many players. It is divided into stripes, each of which is locked
-/// briefly, so that players rarely wait for each other.
+/// Collects the measurements of many players. They are divided into stripes, each with a lock that
+/// is held only briefly, so that players rarely wait for each other.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
@@ -32,62 +32,15 @@ pub struct Recorder {
 struct Stripe {
     results: Results,
     counts: Counts,
-    /// Latencies since [`Recorder::take_recent`] was last called, in microseconds; `None` before
+    /// Latencies since the last call of [`Recorder::take_recent`], in microseconds; `None` before
     /// the first call.
     recent: Option<Histogram>,
-}
-
-/// Sums that are cheap to read every second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests that ended.
-    pub requests: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// Bytes of bodies.
-    pub bytes: u64,
-    /// Players that started.
-    pub came: u64,
-    /// Players that left.
-    pub left: u64,
-    /// Stalls that began.
-    pub stalls: u64,
-}
-
-impl Counts {
-    /// Returns the number of players that have started and not left.
-    pub const fn playing(&self) -> u64 {
-        self.came.saturating_sub(self.left)
-    }
-}
-
-/// The measurements of a request.
-#[derive(Debug, Clone, Copy)]
-pub struct Measured {
-    /// The time from when the request was due to its end.
-    pub latency: Duration,
-    /// The time from when it was due to the head of the response; `None` if it failed.
-    pub first_byte: Option<Duration>,
-    /// Bytes of the body.
-    pub bytes: u64,
-}
-
-impl From<&Result<Fetched, FailedFetch>> for Measured {
-    fn from(result: &Result<Fetched, FailedFetch>) -> Self {
-        match result {
-            Ok(fetched) => {
-                let first_byte = Some(fetched.first_byte);
-                Self { latency: fetched.latency, first_byte, bytes: fetched.bytes }
-            }
-            Err(failed) => Self { latency: failed.latency, first_byte: None, bytes: failed.bytes },
-        }
-    }
 }
 
 /// The way in which a player ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlayerEnd {
-    /// It reached the end of its title.
+    /// The player reached the end of its title.
     Finished,
     /// Too many consecutive requests failed.
     Failed,
@@ -110,45 +63,44 @@ impl Recorder {
     fn stripe(&self, player: u64) -> MutexGuard<'_, Stripe> {
         let count = self.stripes.len() as u64;
         let index = usize::try_from(player % count).unwrap_or(0);
-        #[expect(clippy::indexing_slicing, reason = "below the length, which is not 0")]
         lock(&self.stripes[index])
     }
 
-    /// Counts a request of a player.
-    pub fn request(&self, player: u64, class: &str, measured: Measured, failure: Option<&Failure>) {
-        let now = self.start.elapsed();
-        let micros = micros(measured.latency);
-        let failed = u64::from(failure.is_some());
-        {
-            let mut stripe = self.stripe(player);
-            let Stripe { results, counts, recent } = &mut *stripe;
-            counts.requests += 1;
-            counts.bytes += measured.bytes;
-            counts.errors += failed;
-            if let Some(recent) = recent {
-                recent.record(micros);
+    /// Counts a request of a player. `wrong` is the failure of its body's check, if any.
+    pub fn request(
+        &self,
+        player: u64,
+        class: &str,
+        fetched: &Result<Fetched, FailedFetch>,
+        wrong: Option<&Failure>,
+    ) {
+        let (latency, first_byte, bytes, failure) = match fetched {
+            Ok(fetched) => (fetched.latency, Some(fetched.first_byte), fetched.bytes, wrong),
+            Err(failed) => (failed.latency, None, failed.bytes, Some(&failed.failure)),
+        };
+        let latency = micros(latency);
+        let errors = failure.is_some().into();
+        let mut stripe =
+            self.add(player, &Counts { requests: 1, errors, bytes, latency, ..Counts::default() });
+        if let Some(recent) = &mut stripe.recent {
+            recent.record(latency);
+        }
+        let classes = &mut stripe.results.requests;
+        if !classes.contains_key(class) {
+            classes.insert(class.to_owned(), Requests::default());
+        }
+        if let Some(requests) = classes.get_mut(class) {
+            requests.count += 1;
+            requests.bytes += bytes;
+            requests.latency.record(latency);
+            if let Some(first_byte) = first_byte {
+                requests.first_byte.record(micros(first_byte));
             }
-            if !results.requests.contains_key(class) {
-                results.requests.insert(class.to_owned(), super::Requests::default());
-            }
-            if let Some(requests) = results.requests.get_mut(class) {
-                requests.count += 1;
-                requests.bytes += measured.bytes;
-                requests.latency.record(micros);
-                if let Some(first_byte) = measured.first_byte {
-                    requests.first_byte.record(self::micros(first_byte));
-                }
-                if let Some(failure) = failure {
-                    *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
-                }
-            }
-            if let Some(second) = second(results, now) {
-                second.requests += 1;
-                second.bytes += measured.bytes;
-                second.latency += micros;
-                second.errors += failed;
+            if let Some(failure) = failure {
+                *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
             }
         }
+        drop(stripe);
         if let Some(failure) = failure {
             let mut examples = lock(&self.examples);
             let of_reason = examples.entry(failure.reason).or_default();
@@ -158,51 +110,47 @@ impl Recorder {
         }
     }
 
-    /// Records a delay of the generator behind the time an action was due.
+    /// Records a delay of an action that the generator caused.
     pub fn lag(&self, player: u64, lag: Duration) {
         self.stripe(player).results.lag.record(micros(lag));
     }
 
     /// Counts a player that starts.
     pub fn player_started(&self, player: u64) {
-        self.count(player, |counts, results, second| {
-            counts.came += 1;
-            results.players.started += 1;
-            second.came += 1;
-        });
+        let mut stripe = self.add(player, &Counts { came: 1, ..Counts::default() });
+        stripe.results.players.started += 1;
     }
 
     /// Counts a player that leaves.
     pub fn player_left(&self, player: u64, end: PlayerEnd) {
-        self.count(player, |counts, results, second| {
-            counts.left += 1;
-            match end {
-                PlayerEnd::Finished => results.players.finished += 1,
-                PlayerEnd::Failed => results.players.failed += 1,
-                PlayerEnd::Stopped => results.players.stopped += 1,
-            }
-            second.left += 1;
-        });
+        let mut stripe = self.add(player, &Counts { left: 1, ..Counts::default() });
+        let players = &mut stripe.results.players;
+        match end {
+            PlayerEnd::Finished => players.finished += 1,
+            PlayerEnd::Failed => players.failed += 1,
+            PlayerEnd::Stopped => players.stopped += 1,
+        }
     }
 
     /// Counts a stall that begins.
     pub fn stall_started(&self, player: u64) {
-        self.count(player, |counts, _, second| {
-            counts.stalls += 1;
-            second.stalls += 1;
-        });
+        drop(self.add(player, &Counts { stalls: 1, ..Counts::default() }));
     }
 
-    /// Counts an event of a player in the current second. After the first day, the second is lost.
-    fn count(&self, player: u64, count: impl FnOnce(&mut Counts, &mut Results, &mut Second)) {
-        let now = self.start.elapsed();
+    /// Adds events of a player to the sums and to the current second. After the first day, seconds
+    /// are no longer recorded.
+    fn add(&self, player: u64, events: &Counts) -> MutexGuard<'_, Stripe> {
+        let second = usize::try_from(self.start.elapsed().as_secs()).unwrap_or(MAX_SECONDS);
         let mut stripe = self.stripe(player);
-        let Stripe { results, counts, .. } = &mut *stripe;
-        let mut current = second(results, now).copied().unwrap_or_default();
-        count(counts, results, &mut current);
-        if let Some(second) = second(results, now) {
-            *second = current;
+        stripe.counts.merge(events);
+        if second < MAX_SECONDS {
+            let seconds = &mut stripe.results.seconds;
+            seconds.resize(seconds.len().max(second + 1), Counts::default());
+            if let Some(second) = seconds.get_mut(second) {
+                second.merge(events);
+            }
         }
+        stripe
     }
 
     /// Updates the measurements of players.
@@ -213,7 +161,9 @@ impl Recorder {
     /// Returns all results until now.
     pub fn results(&self) -> Results {
         let mut all = Results::default();
-        self.stripes.iter().for_each(|stripe| all.merge(&lock(stripe).results));
+        for stripe in &self.stripes {
+            all.merge(&lock(stripe).results);
+        }
         all
     }
 
@@ -221,13 +171,7 @@ impl Recorder {
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
         for stripe in &self.stripes {
-            let counts = lock(stripe).counts;
-            all.requests += counts.requests;
-            all.errors += counts.errors;
-            all.bytes += counts.bytes;
-            all.came += counts.came;
-            all.left += counts.left;
-            all.stalls += counts.stalls;
+            all.merge(&lock(stripe).counts);
         }
         all
     }
@@ -259,34 +203,29 @@ pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the current second, or `None` after the first day.
-fn second(results: &mut Results, since_start: Duration) -> Option<&mut Second> {
-    let index = usize::try_from(since_start.as_secs()).ok().filter(|&index| index < MAX_SECONDS)?;
-    if results.seconds.len() <= index {
-        results.seconds.resize(index + 1, Second::default());
-    }
-    results.seconds.get_mut(index)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn measured(millis: u64, bytes: u64) -> Measured {
+    fn fetched(millis: u64, bytes: u64) -> Result<Fetched, FailedFetch> {
         let latency = Duration::from_millis(millis);
-        Measured { latency, first_byte: Some(latency / 2), bytes }
+        let url = url::Url::parse("http://a/").unwrap();
+        Ok(Fetched { url, bytes, first_byte: latency / 2, latency, transfer: latency })
+    }
+
+    fn failed(millis: u64, bytes: u64, reason: Reason, detail: &str) -> Result<Fetched, FailedFetch> {
+        let failure = Failure::new(reason, detail);
+        Err(FailedFetch { failure, bytes, latency: Duration::from_millis(millis) })
     }
 
     #[tokio::test(start_paused = true)]
     async fn requests_of_all_players_are_counted_by_class_and_second() {
         let recorder = Recorder::new(Instant::now());
-        let failure = Failure::new(Reason::Timeout, "http://a/x");
         for player in 0..100 {
-            recorder.request(player, "a", measured(10, 7), None);
+            recorder.request(player, "a", &fetched(10, 7), None);
         }
         tokio::time::advance(Duration::from_secs(2)).await;
-        let failed = Measured { first_byte: None, ..measured(30, 1) };
-        recorder.request(5, "b", failed, Some(&failure));
+        recorder.request(5, "b", &failed(30, 1, Reason::Timeout, "http://a/x"), None);
         let results = recorder.results();
         let class = |name: &str| &results.requests[name];
         assert_eq!((class("a").count, class("a").bytes, class("a").failed()), (100, 700, 0));
@@ -296,7 +235,8 @@ mod tests {
         let seconds: Vec<(u64, u64, u64, u64)> =
             results.seconds.iter().map(|s| (s.requests, s.errors, s.bytes, s.latency)).collect();
         assert_eq!(seconds, [(100, 0, 700, 1_000_000), (0, 0, 0, 0), (1, 1, 1, 30_000)]);
-        let expected = Counts { requests: 101, errors: 1, bytes: 701, ..Counts::default() };
+        let latency = 1_030_000;
+        let expected = Counts { requests: 101, errors: 1, bytes: 701, latency, ..Counts::default() };
         assert_eq!(recorder.counts(), expected);
     }
 
@@ -327,10 +267,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn recent_latencies_are_those_since_the_last_call() {
         let recorder = Recorder::new(Instant::now());
-        recorder.request(0, "a", measured(1, 0), None);
+        recorder.request(0, "a", &fetched(1, 0), None);
         assert_eq!(recorder.take_recent().count(), 0, "the first call starts the collection");
-        recorder.request(0, "a", measured(2, 0), None);
-        recorder.request(1, "b", measured(3, 0), None);
+        recorder.request(0, "a", &fetched(2, 0), None);
+        recorder.request(1, "b", &fetched(3, 0), None);
         let recent = recorder.take_recent();
         assert_eq!((recent.count(), recent.max() / 100), (2, 30));
         assert_eq!(recorder.take_recent().count(), 0);
@@ -342,10 +282,9 @@ mod tests {
         let recorder = Recorder::new(Instant::now());
         for number in 0..5 {
             let failure = Failure::new(Reason::Status(404), format!("http://a/{number}"));
-            recorder.request(number, "a", measured(1, 0), Some(&failure));
+            recorder.request(number, "a", &fetched(1, 0), Some(&failure));
         }
-        let failure = Failure::new(Reason::Closed, "http://b/");
-        recorder.request(0, "a", measured(1, 0), Some(&failure));
+        recorder.request(0, "a", &failed(1, 0, Reason::Closed, "http://b/"), None);
         let examples = recorder.examples();
         assert_eq!(examples["status_404"], ["http://a/0", "http://a/1", "http://a/2"]);
         assert_eq!(examples["closed"], ["http://b/"]);
@@ -356,7 +295,7 @@ mod tests {
         let recorder = Recorder::new(Instant::now());
         tokio::time::advance(Duration::from_secs(86_400)).await;
         recorder.player_started(0);
-        recorder.request(0, "a", measured(1, 1), None);
+        recorder.request(0, "a", &fetched(1, 1), None);
         let results = recorder.results();
         assert!(results.seconds.is_empty());
         assert_eq!((results.players.started, results.total().count, recorder.counts().came), (1, 1, 1));

@@ -5,8 +5,8 @@ use std::{fmt, str::FromStr, time::Duration};
 /// The distribution of start times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// Evenly over the ramp. A player that has finished starts again, so that their number is
-    /// constant.
+    /// Evenly over the ramp. A player that has finished starts again, so that the number of players
+    /// is constant.
     Closed,
     /// At random, with this number of players per second on average, independent of the server.
     /// Each player plays once.
@@ -88,7 +88,8 @@ pub struct Arrival {
     pub seed: u64,
 }
 
-/// Returns the arrivals of a shard in their order. For a seed they are the same in every sharding.
+/// Returns the arrivals of a shard in order of time. The arrival of a player depends on the seed,
+/// but not on the number of shards.
 pub(super) fn schedule(
     arrivals: Arrivals,
     players: u64,

@@ -16,7 +16,7 @@ use url::Url;
 /// The wait before a failed player starts again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The kind of players.
+/// The kind of player.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Play the title in real time, as viewers do.
@@ -28,7 +28,8 @@ pub enum Style {
 /// A plan of a run of players.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The manifests; not empty. Player n plays the one at index n modulo their number.
+    /// The URLs of the manifests; not empty. Player n plays the manifest at index n modulo the
+    /// number of URLs.
     pub urls: Vec<Url>,
     /// The kind of players.
     pub style: Style,
@@ -46,8 +47,8 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Runs a plan until all players have ended, its duration is over, or `stop` is true. In the end no
-/// new requests are made, and those in flight are awaited.
+/// Runs a plan until all players have ended, its duration is over, or `stop` is true. Then no new
+/// requests are made, and those in flight are awaited.
 pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<bool>) {
     let start = session.recorder.start();
     let (ending, ended) = watch::channel(*stop.borrow());
@@ -73,7 +74,7 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
                 let _ = ending.send(true);
             }
             changed = stop.changed(), if open => {
-                // Without a sender, nothing can stop the run any more.
+                // If the sender is gone, nothing can stop the run any more.
                 if changed.is_ok() && *stop.borrow() {
                     open = false;
                     let _ = ending.send(true);
@@ -85,7 +86,7 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
     }
 }
 
-/// Plays once, or again and again until the run ends.
+/// Plays once, or repeatedly until the run ends if `again` is true.
 async fn play_repeatedly(
     session: Arc<Session>,
     plan: Arc<Plan>,
@@ -101,10 +102,12 @@ async fn play_repeatedly(
     let mut due = session.recorder.start() + at;
     loop {
         let player = Player { number, url: url.clone(), seed, due, stop: stop.clone() };
+        session.recorder.player_started(number);
         let played = match plan.style {
-            Style::Watch => player::play(session.clone(), player).await,
-            Style::Sequence => player::sequence(session.clone(), player).await,
+            Style::Watch => player::play(&session, player).await,
+            Style::Sequence => player::sequence(&session, player).await,
         };
+        session.recorder.player_left(number, played);
         if !again || played == PlayerEnd::Stopped || *stop.borrow() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Requests for one URL again and again, as `ab` makes them, or for several in turn.
+//! Repeated requests for one URL, as `ab` makes them, or for several URLs in turn.
 
 use super::Shard;
 use crate::results::Recorder;
@@ -23,14 +23,15 @@ use url::Url;
 /// A plan of requests.
 #[derive(Debug, Clone)]
 pub struct SinglePlan {
-    /// The URLs; not empty. Request n of the run is for the one at index n modulo their number.
+    /// The URLs; not empty. Request n of the run is for the URL at index n modulo the number of
+    /// URLs.
     pub urls: Vec<Url>,
     /// The number of connections.
     pub concurrency: u64,
     /// The number of requests of the whole run; `None` for as many as the duration allows.
     pub requests: Option<u64>,
-    /// Requests per second. Each one is due at its time, independent of the others. Without a rate,
-    /// a connection sends a request when it has received a response.
+    /// Requests per second. Each request is due at its own time, independent of the others. Without
+    /// a rate, a connection sends its next request once it has received a response.
     pub rate: Option<f64>,
     /// The duration of the run.
     pub duration: Option<Duration>,
@@ -38,7 +39,7 @@ pub struct SinglePlan {
     pub shard: Shard,
 }
 
-/// Makes requests until all of them are made, or the duration is over, or `stop` is true.
+/// Makes requests until all of them have been made, the duration is over, or `stop` is true.
 pub async fn run_single(
     client: Client,
     recorder: Arc<Recorder>,
@@ -78,7 +79,6 @@ async fn make_requests(
         let due = match plan.rate {
             None => Instant::now(),
             Some(rate) => {
-                #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
                 let offset = Duration::try_from_secs_f64(number as f64 / rate).unwrap_or(Duration::MAX);
                 let Some(due) = start.checked_add(offset) else { return };
                 let is_early = due > Instant::now();
@@ -86,8 +86,8 @@ async fn make_requests(
                     () = sleep_until(due) => {}
                     Ok(_) = stop.wait_for(|stop| *stop) => return,
                 }
-                // A connection that was free before is late because of the generator. Otherwise the
-                // server has kept it busy.
+                // If this worker was free before the due time, any delay is caused by the
+                // generator. Otherwise, the server kept its connection busy.
                 if is_early {
                     recorder.lag(worker, due.elapsed());
                 }
@@ -100,7 +100,6 @@ async fn make_requests(
         let turn = number.checked_rem(resources.len() as u64);
         let Some(resource) = turn.and_then(|turn| resources.get(usize::try_from(turn).ok()?)) else { return };
         let fetched = client.get(&mut connection, resource, due, &mut |_| Ok(())).await;
-        let failure = fetched.as_ref().err().map(|failed| &failed.failure);
-        recorder.request(worker, "single", (&fetched).into(), failure);
+        recorder.request(worker, "single", &fetched, None);
     }
 }

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// A reading of a machine's counters since it started. The usage lies between two readings.
+/// A reading of a machine's counters, which count from its start. The usage is the difference of
+/// two readings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// The host name.
@@ -14,7 +15,7 @@ pub struct Host {
     pub cores: u64,
     /// The time of all cores together, in ticks.
     pub ticks: u64,
-    /// The ticks that were neither idle nor waiting for a disk.
+    /// The ticks in which the cores were neither idle nor waiting for a disk.
     pub busy: u64,
     /// The memory in bytes.
     pub memory: u64,
@@ -31,13 +32,13 @@ pub struct Host {
 /// The usage of a machine between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct HostUse {
-    /// Part of all its cores' time, from 0 to 1.
+    /// The used share of the time of all cores, from 0 to 1.
     pub cpu: f64,
     /// Bytes of memory in use at the end.
     pub memory: u64,
-    /// Bytes per second that came.
+    /// Bytes received per second over all interfaces but the loopback.
     pub received: f64,
-    /// Bytes per second that left.
+    /// Bytes sent per second over these.
     pub sent: f64,
     /// Bytes per second over the loopback.
     pub loopback: f64,
@@ -58,11 +59,8 @@ impl Host {
 
     fn parse(name: &str, uptime: &str, stat: &str, memory: &str, interfaces: &str) -> Self {
         let (ticks, busy) = processors(stat).unwrap_or_default();
-        let kib = |name: &str| {
-            let line = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-        };
-        let total = kib("MemTotal").saturating_mul(1024);
+        let bytes = |name: &str| super::kib(memory, name).unwrap_or(0).saturating_mul(1024);
+        let total = bytes("MemTotal:");
         let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
         let mut host = Self {
             name: name.to_owned(),
@@ -71,7 +69,7 @@ impl Host {
             ticks,
             busy,
             memory: total,
-            used: total.saturating_sub(kib("MemAvailable").saturating_mul(1024)),
+            used: total.saturating_sub(bytes("MemAvailable:")),
             ..Self::default()
         };
         for (name, received, sent) in interfaces.lines().filter_map(interface) {
@@ -87,12 +85,11 @@ impl Host {
 
     /// Returns the usage since an earlier reading of the same machine; `None` if the machine has
     /// restarted, or no time has passed.
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn since(&self, before: &Self) -> Option<HostUse> {
         let less = |now: u64, before: u64| now.checked_sub(before);
         let milliseconds = less(self.at, before.at).filter(|passed| *passed > 0)?;
         let (busy, ticks) = (less(self.busy, before.busy)?, less(self.ticks, before.ticks)?);
-        // The counts of an interface that was removed are lost, so that the sum may fall.
+        // The sum may fall, since the counts of a removed interface are lost.
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1000.0 / milliseconds as f64;
         Some(HostUse {
             cpu: if ticks == 0 { 0.0 } else { busy as f64 / ticks as f64 },
@@ -104,8 +101,8 @@ impl Host {
     }
 }
 
-/// Returns the ticks of all cores, and those of work. Time that a hypervisor gave to other machines
-/// (`steal`) counts as work; `user` includes the time of guests.
+/// Returns the ticks of all cores, and the busy ones among them. Time that a hypervisor gave to
+/// other machines (`steal`) counts as busy. The time of guests is part of `user`.
 fn processors(stat: &str) -> Option<(u64, u64)> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = all.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();

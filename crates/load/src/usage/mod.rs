@@ -14,7 +14,7 @@ const TICKS: u64 = 100;
 /// The share of the cores' time, used or waited for, above which the process counts as saturated.
 pub(crate) const LIMIT: f64 = 0.9;
 
-/// Measures the resources of this process. It is to be sampled about once a second.
+/// Measures the resources of this process. Callers should take a sample about once a second.
 #[derive(Debug)]
 pub struct Meter {
     cores: u64,
@@ -23,7 +23,7 @@ pub struct Meter {
     cpu: u64,
     /// Milliseconds in which threads waited for a core, in total.
     waited: u64,
-    /// The same for each current thread at the last sample, in nanoseconds.
+    /// The waiting time of each current thread until the last sample, in nanoseconds.
     threads: BTreeMap<String, u64>,
     /// The time in which the process was saturated.
     saturated: Duration,
@@ -46,7 +46,7 @@ impl Default for Meter {
 
 impl Meter {
     /// Takes a sample. Returns the share of the cores' time that this process used since the last
-    /// one, from 0 to 1.
+    /// sample, from 0 to 1.
     pub fn sample(&mut self) -> f64 {
         let now = Instant::now();
         let passed = now.saturating_duration_since(self.at);
@@ -58,7 +58,7 @@ impl Meter {
         let cpu = cpu();
         let used = cpu.saturating_sub(self.cpu);
         let whole = crate::results::micros(passed).saturating_mul(self.cores) / 1000;
-        let part = |milliseconds: u64| float(milliseconds) / float(whole.max(1));
+        let part = |milliseconds: u64| milliseconds as f64 / whole.max(1) as f64;
         if part(used.saturating_add(waited)) > LIMIT {
             self.saturated += passed;
         }
@@ -92,8 +92,8 @@ fn cpu() -> u64 {
     processor_ticks(&stat).unwrap_or(0).saturating_mul(1000 / TICKS)
 }
 
-/// Returns the nanoseconds in which each thread was runnable and waited for a core: the second
-/// number of schedstat. Empty if the kernel does not count it.
+/// Returns the nanoseconds for which each thread was runnable but waited for a core, from the
+/// second number of schedstat. Empty if the kernel does not count them.
 fn waits() -> BTreeMap<String, u64> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
     let waited = |thread: fs::DirEntry| {
@@ -112,14 +112,10 @@ fn processor_ticks(stat: &str) -> Option<u64> {
     user.checked_add(system)
 }
 
-/// Returns the number of a line of proc_pid_status(5).
+/// Returns the number in a line of proc_pid_status(5) or proc_meminfo(5). `name` includes the
+/// colon.
 fn kib(status: &str, name: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

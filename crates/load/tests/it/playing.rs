@@ -3,7 +3,7 @@
 
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
-    results::{Recorder, Results, Second},
+    results::{Counts, Recorder, Results},
     run::{Arrivals, Plan, Shard, SinglePlan, Style, run, run_single},
 };
 use latemux_testmedia::{
@@ -267,7 +267,7 @@ async fn a_slow_server_causes_stalls() {
     assert!((2_990..3_100).contains(&(players.startup.max() / 1000)), "{}", players.startup.max());
     assert_eq!(players.stalls.count(), 5, "before each further segment");
     assert!((990..1_100).contains(&(players.stalls.max() / 1000)), "{}", players.stalls.max());
-    let sum = |what: fn(&Second) -> u64| results.seconds.iter().map(what).sum::<u64>();
+    let sum = |count: fn(&Counts) -> u64| results.seconds.iter().map(count).sum::<u64>();
     let total = results.total();
     assert_eq!((sum(|s| s.stalls), sum(|s| s.requests), sum(|s| s.errors)), (5, total.count, 0));
     // Six segments of 3 s each, in microseconds.
@@ -386,7 +386,7 @@ async fn two_shards_make_the_unsharded_run() {
         parts.push(results);
     }
     let mut merged = parts[1].clone();
-    merged.merge(&parts[2]);
+    merged.merge(&parts[2]).unwrap();
     assert_ne!(parts[1].players, parts[2].players);
     assert_eq!(merged, parts[0]);
     let text = |results: &Results| serde_json::to_string(results).unwrap();

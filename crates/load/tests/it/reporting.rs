@@ -26,7 +26,7 @@ async fn measured() -> Run {
     part.took = 12_000;
     part.results = results;
     part.examples = examples;
-    Run::merge(&[part]).unwrap()
+    Run::single(part)
 }
 
 #[tokio::test(start_paused = true)]
