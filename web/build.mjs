@@ -1,5 +1,6 @@
-// Bundles two pages, each into a folder of its own: index.html, and everything else under _/, each with a hash of its content in
-// its name. The origin serves dist/ at /, and `latemux load --ui` serves dist-load/. `latemux report` fills in dist-load/report.html.
+// Bundles two pages, each into a folder of its own: index.html, and everything else under _/, each
+// with a hash of its content in its name. The origin serves dist/ at /, and `latemux load --ui`
+// serves dist-load/. `latemux report` fills in dist-load/report.html.
 
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
@@ -18,8 +19,9 @@ await bundle("dist-load", "src/load/index.html", ["src/load/load.ts", "src/load/
 await writeReport(join(here, "dist-load"));
 
 /**
- * Writes the page of a load run as one file. The element #report is for the data of the runs; a policy allows no other script than the
- * page's own, so that text from a server under test cannot become one. The file also holds the licences of the code in it.
+ * Writes the page of a load run as one file. The element #report is for the data of the runs; a
+ * policy allows no other script than the page's own, so that text from a server under test cannot
+ * become one. The file also holds the licences of the code in it.
  */
 async function writeReport(dist) {
   let text = await readFile(join(dist, "index.html"), "utf8");
@@ -79,7 +81,10 @@ async function bundle(folder, page, entryPoints, isIn) {
   console.log(`web/${folder}: ${(await readdir(assets)).length + 1} files, ${(total / 1e6).toFixed(2)} MB`);
 }
 
-/** The licence of every package whose code may be in the bundle: all that is installed but the build's own tools, and of these what `isIn`. */
+/**
+ * The licence of every package whose code may be in the bundle: all that is installed but the
+ * build's own tools, and of these what `isIn`.
+ */
 async function licences(isIn) {
   const lock = JSON.parse(await readFile(join(here, "package-lock.json"), "utf8"));
   const tools = /node_modules\/(@?esbuild|@?typescript)(\/|$)/;

@@ -27,7 +27,9 @@ after(async () => {
   await Promise.all([origin?.stop(), otherHost?.stop()]);
 });
 
-/** Starts a run with a page, opens it, hands both over, and answers for what the page did meanwhile. */
+/**
+ * Starts a run with a page, opens it, hands both over, and answers for what the page did meanwhile.
+ */
 async function run(arguments_, use, { faults = [] } = {}) {
   const load = await startLatemux(["load", ...arguments_, "--ui", "127.0.0.1:0"]);
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });

@@ -23,8 +23,8 @@ pub struct Config {
     /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps no indexes on disk.
     #[serde(with = "ByteSize")]
     pub index_disk: u64,
-    /// Largest unit. A range requested in one piece is split into equal parts no larger than this.
-    /// The limit is lowered if it would exceed a sixteenth of the memory.
+    /// Largest unit. A longer range is split into units of this size and a shorter last one. The
+    /// limit is lowered if it would exceed a sixteenth of the memory.
     #[serde(with = "ByteSize")]
     pub unit: u64,
     /// Largest run of cached bytes that is read again because that merges two requests to storage.

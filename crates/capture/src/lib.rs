@@ -404,8 +404,8 @@ impl Capture<'_> {
             Container::WebVtt | Container::Ttml => {
                 Err(CaptureError::unsupported("text in separate documents, as a track of an MP4,"))
             }
-            Container::Ts => streams(Box::new(TsDemuxer::default())),
-            Container::F4f => streams(Box::new(FlvDemuxer::default())),
+            Container::Ts => streams(Box::<TsDemuxer>::default()),
+            Container::F4f => streams(Box::<FlvDemuxer>::default()),
             Container::PackedAudio => {
                 let resource = segments.resource(0);
                 let path = resource.as_ref().map_or("", |resource| resource.url.path());

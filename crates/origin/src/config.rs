@@ -220,11 +220,12 @@ pub struct ReadConfig {
     pub waste: u64,
     /// Longest time the head of a segment waits for the first bytes from storage. An error within
     /// this time becomes a status. After it, the head is sent, and an error ends the body early.
+    /// Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub first_byte_wait: Duration,
     /// Range fetched into the range cache if anything of it is missing. `grid` fetches everything
-    /// in the object that belongs to the same segments, `exact` only the bytes needed, and a size
-    /// whole blocks of that size.
+    /// in the object that belongs to the same segments. `exact` fetches only the bytes needed. A
+    /// size fetches whole blocks of that size.
     #[serde(with = "text")]
     pub reach: Reach,
     /// Most requests to storage that are open at one time for one response.

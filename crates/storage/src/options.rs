@@ -34,7 +34,8 @@ pub struct Options {
     /// Most retries of all requests to one back end, in percent of those requests. Second reads of
     /// `hedge_after` count as retries.
     pub retry_percent: u32,
-    /// Retries beyond that percentage that may be saved up. All of them are available at the start.
+    /// Most retries that can be saved up. The budget is full at the start, and `retry_percent`
+    /// refills it.
     pub retry_burst: u32,
     /// If true, connections are kept open for further requests. If false, each request opens its
     /// own.

@@ -1,4 +1,5 @@
-// The data that the page shows, as `crates/load/src/page/data.rs` and `crates/load/src/live/state.rs` write it.
+// The data that the page shows, as `crates/load/src/page/data.rs` and
+// `crates/load/src/live/state.rs` write it.
 
 /** Values of a distribution, in the unit of what was measured. Times are in microseconds. */
 export interface Quantiles {
@@ -9,7 +10,10 @@ export interface Quantiles {
   max: number;
 }
 
-/** What a machine did in a second. `cpu` is a part of all its cores, from 0 to 1; the rest are bytes, or bytes per second. */
+/**
+ * What a machine did in a second. `cpu` is a part of all its cores, from 0 to 1; the rest are
+ * bytes, or bytes per second.
+ */
 export interface HostUse {
   cpu: number;
   memory: number;
@@ -18,7 +22,7 @@ export interface HostUse {
   loopback: number;
 }
 
-/** What happened in one second of a run. */
+/** The events of one second of a run. */
 export interface Sample {
   /** Seconds from the start of the run to the end of the sample. */
   at: number;
@@ -29,13 +33,13 @@ export interface Sample {
   bytes: number;
   players: number;
   stalls: number;
-  /** Of the requests that ended; `null` if none did. In a report, only the mean is known. */
+  /** The latency of the requests that ended; `null` if none did. A report has only the mean. */
   latency: (Pick<Quantiles, "mean"> & Partial<Quantiles>) | null;
 }
 
 /** A sample of a run in progress, with the resources in use. */
 export interface LiveSample extends Sample {
-  /** The generator's part of all cores of its machine, from 0 to 1. */
+  /** The share of its cores' time that the generator used, from 0 to 1. */
   cpu: number;
   /** Bytes of memory the generator uses. */
   memory: number;
@@ -47,7 +51,7 @@ export interface Host {
   name: string;
   cores: number;
   memory: number;
-  /** Why nothing is known of the machine, if so. */
+  /** The reason why nothing is known of the machine; `null` if its usage is known. */
   error: string | null;
 }
 
@@ -60,7 +64,7 @@ export interface ClassRow {
   latency: Quantiles | null;
 }
 
-/** A row of the table of what players saw. */
+/** A row of the table of players. */
 export interface PlayerRow {
   name: string;
   unit: "time" | "bits" | "score";

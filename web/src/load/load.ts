@@ -1,5 +1,6 @@
-// The page of a load run. `latemux load --ui` serves it: it then requests new samples each second, and keeps what it has
-// when the run is over. `latemux report` writes the same page as one file, with its data in the element #report.
+// The page of a load run. `latemux load --ui` serves it: it then requests new samples each second,
+// and keeps what it has when the run is over. `latemux report` writes the same page as one file,
+// with its data in the element #report.
 
 import type { LiveData, LiveSample, ReportData } from "./data";
 import { clock } from "./numbers";

@@ -1,4 +1,5 @@
-// The plots: lines drawn by uPlot. All plots over time share one pointer, and so do all distributions.
+// The plots: lines drawn by uPlot. All plots over time share one pointer, and so do all
+// distributions.
 
 import uPlot from "uplot";
 import type { Distribution, Host, LiveSample, ReportRun, Sample } from "./data";
@@ -295,7 +296,10 @@ export class LivePlots {
   }
 }
 
-/** The second of several runs at once: the samples of all of them, or `undefined` for a run that was over. */
+/**
+ * The second of several runs at once: the samples of all of them, or `undefined` for a run that was
+ * over.
+ */
 interface JointSample extends Sample {
   runs: (Sample | undefined)[];
 }

@@ -22,8 +22,8 @@ enum Target {
 }
 
 impl ResultStore {
-    /// Opens the store of a part, and creates its folder. Whether a bucket can be written to is
-    /// known only after the first write.
+    /// Opens the store of a part, and creates its folder. A bucket that cannot be written to is
+    /// detected only at the first write.
     pub(super) fn new(out: &str, part: &Part, flags: &args::Storage) -> Result<Self> {
         let address = format!("{}/{}", out.trim_end_matches('/'), part.file_name());
         let target = if out.contains("://") {

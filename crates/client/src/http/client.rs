@@ -326,10 +326,8 @@ async fn read(
             }
             Err(error) => {
                 let promised = promised.map_or_else(|| "more".to_owned(), |promised| promised.to_string());
-                return Err(Failure::new(
-                    Reason::ShortBody,
-                    format!("{url}: {received} bytes of {promised}: {error}"),
-                ));
+                let why = format!("{url}: {received} bytes of {promised}: {error}");
+                return Err(Failure::new(Reason::ShortBody, why));
             }
         }
     }

@@ -44,19 +44,10 @@ impl Addressing {
         one_file: Option<&SegmentBase>,
     ) {
         if let Some(inner) = template {
-            inherit!(
-                self.template,
-                inner,
-                media,
-                initialization,
-                Initialization,
-                startNumber,
-                endNumber,
-                duration,
-                timescale,
-                presentationTimeOffset,
-                SegmentTimeline
-            );
+            inherit! {
+                self.template, inner, media, initialization, Initialization, startNumber, endNumber,
+                duration, timescale, presentationTimeOffset, SegmentTimeline
+            }
         }
         if let Some(inner) = list {
             let urls = self.list.as_mut().map(|outer| std::mem::take(&mut outer.segment_urls));

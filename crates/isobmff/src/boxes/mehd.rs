@@ -1,5 +1,5 @@
-//! `mehd`: duration of a fragmented movie (ISO/IEC 14496-12 §8.8.2). Nothing needs it from a source,
-//! so it is written but not read.
+//! `mehd`: duration of a fragmented movie (ISO/IEC 14496-12 §8.8.2). Nothing needs it from a
+//! source, so it is written but not read.
 
 use crate::{
     FourCc,
