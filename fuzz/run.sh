@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every fuzz target for so many seconds each (60 unless told): ./run.sh [SECONDS [TARGET…]]
+# Runs fuzz targets for SECONDS each: ./run.sh [SECONDS [TARGET…]]. Defaults: 60 s, all targets.
 # Needs a nightly compiler, a C++ compiler for libFuzzer, and `cargo install cargo-fuzz --locked`.
 set -eu
 cd "$(dirname "$0")"
@@ -8,7 +8,7 @@ seconds=${1:-60}
 cargo +nightly run --quiet --example seeds
 for target in ${*:-$(cargo +nightly fuzz list)}; do
     echo "== $target, ${seconds} s"
-    # No single allocation beyond 16 MiB for an input of at most 64 KiB: a count was believed.
+    # An allocation beyond 16 MiB for an input of at most 64 KiB means that a count was not checked.
     cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -max_len=65536 -malloc_limit_mb=16 \
         -rss_limit_mb=1024 -timeout=60 -print_final_stats=1
 done
