@@ -1,8 +1,8 @@
 // The live page of `latemux load --ui`: what it shows is what is measured, and it can be read.
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -83,6 +83,61 @@ const plots = (page) =>
       return { name: figure.querySelector("figcaption").firstChild.textContent.trim(), lines };
     }),
   );
+/** Returns the lines of each plot: name, colour as sRGB from 0 to 1, and whether it is dashed. */
+const looks = (page) =>
+  page.locator("figure").evaluateAll((all) =>
+    all.map((figure) => ({
+      name: figure.querySelector("figcaption").firstChild.textContent.trim(),
+      lines: [...figure.querySelectorAll(".u-series")].slice(1).map((series) => {
+        const { borderTopColor, borderTopStyle } = getComputedStyle(series.querySelector(".u-marker"));
+        const colour = borderTopColor.match(/\d+/g).slice(0, 3).map((part) => part / 255);
+        return { name: series.querySelector("th").textContent, colour, isDashed: borderTopStyle === "dashed" };
+      }),
+    })),
+  );
+/** Returns the difference of two colours, which is their distance in Oklab (CSS Color 4, 9.2). */
+const difference = (...colours) => {
+  const [one, other] = colours.map((colour) => {
+    const [r, g, b] = colour.map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    const [l, m, s] = [
+      Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b),
+      Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b),
+      Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b),
+    ];
+    return [
+      0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+      1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+      0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+    ];
+  });
+  return Math.hypot(...one.map((value, axis) => value - other[axis]));
+};
+/** Checks that the lines of each plot can be told apart, and have different names. */
+async function assertDistinct(page) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    for (const { name, lines } of await looks(page)) {
+      assert.equal(new Set(lines.map((line) => line.name)).size, lines.length, `${name}: names of ${lines.map((line) => line.name)}`);
+      lines.forEach((line, place) => {
+        for (const other of lines.slice(0, place)) {
+          const apart = difference(line.colour, other.colour) > 0.12 || (place >= 12 && line.isDashed !== other.isDashed);
+          assert.ok(apart, `${colorScheme}, ${name}: ${line.name} looks like ${other.name}`);
+        }
+      });
+    }
+  }
+}
+/** Returns what is wider than the screen, or over another part of its plot. */
+const misplaced = (page) =>
+  page.evaluate(() => {
+    const wide = [...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth + 0.5);
+    const over = [...document.querySelectorAll("figure")].filter((one) => {
+      const [plot, legend] = [".u-wrap", ".u-legend"].map((part) => one.querySelector(part).getBoundingClientRect());
+      return legend.top < plot.bottom - 0.5 || legend.bottom > one.getBoundingClientRect().bottom;
+    });
+    const scrolls = document.documentElement.scrollWidth > innerWidth ? [`${document.documentElement.scrollWidth} px of content`] : [];
+    return [...scrolls, ...wide.map((one) => `wide: ${one.tagName} ${one.className} ${one.textContent.trim().slice(0, 40)}`), ...over.map((one) => `over: ${one.textContent}`)];
+  });
 /** The worst contrast of any text on the page with what is behind it (WCAG 2.2, 1.4.3). */
 const contrast = (page) =>
   page.evaluate(() => {
@@ -125,6 +180,12 @@ describe("live page of a load", { concurrency: 2 }, () => {
         for (const line of lines) assert.match(line.value, name === "Latency" ? /\d|–/ : /\d/, `${name}, ${line.name}`);
         assert.ok(lines.some((line) => line.drawn), `${name}: no line is drawn`);
       }
+      await assertDistinct(page);
+      const machines = names.map((name) => name.slice(0, name.lastIndexOf(": ")));
+      assert.deepEqual(
+        shown.at(-1).lines.map((line) => line.name),
+        [...machines.map((name) => `${name} received`), ...machines.map((name) => `${name} sent`), `${machines[0]} to itself`],
+      );
       const line = (plot, place) => shown.find(({ name }) => name === plot).lines[place];
       // Both machines are one here: of their lines, one may lie on the other.
       assert.ok(line("Throughput", 0).drawn, "throughput");
@@ -206,6 +267,80 @@ describe("live page of a load", { concurrency: 2 }, () => {
 });
 
 describe("report of a load", () => {
+  /** A run of many classes of requests, and another of the same. */
+  let folder;
+  let names;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "latemux-runs-"));
+    names = ["baseline", "candidate_whose_folder_has_a_long_name_without_any_place_to_break_it"];
+    const [first, second] = names.map((name) => join(folder, name));
+    const urls = ["harbour/.mpd", "harbour/.m3u8", "harbour/.m3u8?hls_fmp4", "harbour/Manifest", "ferry.mp4/.f4m"];
+    await runLatemux("load", ...urls.map((url) => origin.address + url), "--players", "10", "--duration", "3s", "--out", first);
+    await cp(first, second, { recursive: true });
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  /** Writes the report of some of the runs, opens it and passes it to `use`. */
+  async function report(runs, viewport, use) {
+    await runLatemux("report", ...runs.map((name) => join(folder, name)), "--output", folder);
+    const page = await browser.newPage({ viewport });
+    const record = new Record(page, "file://");
+    try {
+      await page.goto(pathToFileURL(join(folder, "report.html")).href);
+      await state(page, "ended");
+      await use(page);
+      assert.deepEqual(record.faults, []);
+    } finally {
+      await page.close();
+    }
+  }
+
+  it("fits a phone if the name of a run's folder is long", async () => {
+    for (const width of [1280, 360]) {
+      await report(names, { width, height: 780 }, async (page) => {
+        assert.deepEqual(await misplaced(page), []);
+        await page.setViewportSize({ width: 360, height: 780 });
+        await page.waitForFunction(() => [...document.querySelectorAll("canvas")].every((one) => one.getBoundingClientRect().width < 360));
+        assert.deepEqual(await misplaced(page), []);
+      });
+    }
+  });
+
+  it("does not repeat colours if a plot has many lines", async () => {
+    await report(names.slice(0, 1), { width: 1280, height: 900 }, async (page) => {
+      const most = Math.max(...(await looks(page)).map(({ lines }) => lines.length));
+      assert.ok(most >= 12, `${most} lines`);
+      await assertDistinct(page);
+    });
+    await report(names, { width: 1280, height: 900 }, assertDistinct);
+  });
+
+  it("says when, where and by which version a run was measured", async () => {
+    const { stdout } = await runLatemux("--version");
+    await report(names, { width: 1280, height: 900 }, async (page) => {
+      const texts = await page.locator(".origin").allTextContents();
+      assert.equal(texts.length, names.length);
+      for (const text of texts) {
+        const [time, machine, version] = text.split(" · ");
+        const passed = Date.now() - Date.parse(time.replace(" UTC", "Z").replace(" ", "T"));
+        assert.ok(passed >= 0 && passed < 30 * 60_000, time);
+        assert.deepEqual([machine, version], [`generated by ${hostname()}`, stdout.trim()]);
+      }
+    });
+  });
+
+  it("shows results of a version that did not record its name", async () => {
+    const old = join(folder, "old");
+    await cp(join(folder, names[0]), old, { recursive: true });
+    const file = join(old, "part-0-of-1.json");
+    const { machines, versions, ...before } = JSON.parse(await readFile(file, "utf8"));
+    assert.deepEqual([machines, versions.length], [[hostname()], 1]);
+    await writeFile(file, JSON.stringify(before));
+    await report(["old"], { width: 1280, height: 900 }, async (page) => {
+      assert.match(await page.locator(".origin").textContent(), /^[\d-]{10} [\d:]{5} UTC$/);
+    });
+  });
+
   it("opens from disk, and looks and counts like the live page", async () => {
     const folder = await mkdtemp(join(tmpdir(), "latemux-report-"));
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });

@@ -18,6 +18,7 @@ use latemux_load::{
     report::summary,
     results::{Part, Recorder, Run},
     run::{self, Plan, SinglePlan},
+    usage::Host,
 };
 use result_store::ResultStore;
 use std::{
@@ -59,6 +60,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     let behaviour = flags.behaviour()?;
     let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(connections)?);
     let mut part = Part::new(flags.shard.to_string(), 0, flags.plan());
+    part.machines.insert(Host::now().name);
+    part.versions.insert(env!("CARGO_PKG_VERSION").to_owned());
     let store = flags.out.as_deref().map(|out| ResultStore::new(out, &part, &flags.storage));
     let mut store = store.transpose()?;
 

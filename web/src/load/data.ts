@@ -76,6 +76,11 @@ export interface PlayerRow {
 export interface Sums {
   plan: Record<string, string>;
   shard: string;
+  /** The start in milliseconds since 1970; 0 if it is unknown. */
+  started: number;
+  /** The machines that generated the load, and their versions of latemux. */
+  machines: string[];
+  versions: string[];
   classes: ClassRow[];
   viewers: PlayerRow[];
   failures: { reason: string; count: number; example: string }[];

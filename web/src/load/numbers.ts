@@ -29,3 +29,6 @@ export function clock(seconds: number): string {
   const minutes = `${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
   return whole < 3600 ? minutes : `${Math.floor(whole / 3600)}:${minutes}`;
 }
+
+/** Milliseconds since 1970 as a date and time that are the same wherever the page is opened. */
+export const dateAndTime = (milliseconds: number) => `${new Date(milliseconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;

@@ -7,7 +7,9 @@ import { bitRate, bytes, clock, count, plain, time } from "./numbers";
 
 const HEIGHT = 190;
 /** The number of line colours in load.css. */
-const COLOURS = 6;
+const COLOURS = 12;
+/** Tells lines apart that have the same colour, because a plot has more lines than colours. */
+const DASHES = [[], [6, 4], [2, 3]];
 
 type Value = number | null;
 
@@ -15,8 +17,6 @@ type Value = number | null;
 interface Line {
   name: string;
   isDashed?: boolean;
-  /** Index of the colour; by default the line's own index. */
-  colour?: number;
 }
 
 interface Plan {
@@ -44,7 +44,7 @@ interface Axis {
 const OVER_TIME: Axis = {
   rest: (length) => length - 1,
   key: "time",
-  name: "at",
+  name: "time",
   label: clock,
   scale: { time: false },
   axis: { incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200] },
@@ -92,15 +92,15 @@ const service = (latency: TimeLine<Sample>[]): TimePlan<Sample>[] => [
   {
     ...REQUESTS,
     lines: [
-      { name: "ended", of: perSecond((s) => s.requests) },
-      { name: "failed", of: perSecond((s) => s.errors), colour: 5 },
+      { name: "all", of: perSecond((s) => s.requests) },
+      { name: "failed", of: perSecond((s) => s.errors), isDashed: true },
     ],
   },
   {
     ...PLAYERS,
     lines: [
       { name: "playing", of: (s) => s.players },
-      { name: "stalls", of: (s) => s.stalls, colour: 5 },
+      { name: "stalls", of: (s) => s.stalls, isDashed: true },
     ],
   },
 ];
@@ -111,8 +111,8 @@ const MEAN = { name: "mean", of: (s: Sample) => s.latency?.mean ?? null };
 /** The plots of the watched machines and of the generator. */
 function machines(hosts: Host[]): TimePlan<LiveSample>[] {
   const each = (of: (sample: LiveSample, host: number) => Value | undefined, suffix = "", isDashed = false): TimeLine<LiveSample>[] =>
-    hosts.map(({ name }, host) => ({ name: name + suffix, of: (s) => of(s, host) ?? null, isDashed, colour: host }));
-  const generator = (of: (sample: LiveSample) => Value) => ({ name: "this generator", of, isDashed: true, colour: hosts.length });
+    hosts.map(({ name }, host) => ({ name: name + suffix, of: (s) => of(s, host) ?? null, isDashed }));
+  const generator = (of: (sample: LiveSample) => Value) => ({ name: "load generator", of, isDashed: true });
   return [
     {
       name: "Processors",
@@ -131,13 +131,13 @@ function machines(hosts: Host[]): TimePlan<LiveSample>[] {
     },
     {
       name: "Network",
-      unit: "received, sent, over the loopback",
+      unit: "of each machine",
       label: (v) => plain(bitRate(v * 8)),
       least: 1000,
       lines: [
-        ...each((s, host) => s.hosts[host]?.received, " in"),
-        ...each((s, host) => s.hosts[host]?.sent, " out", true),
-        { name: "loopback here", of: (s) => s.hosts[0]?.loopback ?? null, colour: hosts.length },
+        ...each((s, host) => s.hosts[host]?.received, " received"),
+        ...each((s, host) => s.hosts[host]?.sent, " sent", true),
+        { name: `${hosts[0]?.name ?? ""} to itself`, of: (s) => s.hosts[0]?.loopback ?? null },
       ],
     },
   ];
@@ -159,12 +159,20 @@ class Plot {
     unit.textContent = plan.unit;
     caption.append(`${plan.name} `, unit);
     this.#figure.append(caption);
+    // Room for the colour, the longest name and a value.
+    const longest = Math.max(axis.name.length, ...lines.map(({ name }) => name.length));
+    this.#figure.style.setProperty("--legend-column", `${longest + 14}ch`);
     root.append(this.#figure);
   }
 
   get #width(): number {
     const { paddingLeft, paddingRight } = getComputedStyle(this.#figure);
     return Math.max(200, this.#figure.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
+  }
+
+  #dash(place: number): number[] {
+    const isDashed = this.#lines[place]?.isDashed ?? false;
+    return DASHES[(Math.floor(Math.max(0, place) / COLOURS) + Number(isDashed)) % DASHES.length]!;
   }
 
   /** Draws everything anew, in the current colours of the page. */
@@ -186,7 +194,8 @@ class Plot {
         width: this.#width,
         height: HEIGHT,
         cursor: { sync: { key: horizontal.key }, drag: { x: false, y: false }, points: { size: 6 } },
-        legend: { live: true },
+        // A border of a marker without height, which is dashed if the line is.
+        legend: { live: true, markers: { width: 2, fill: "transparent", dash: (_, place) => (this.#dash(place - 1).length > 0 ? "dashed" : "solid") } },
         hooks: { ready: [() => this.#rest()] },
         scales: {
           x: horizontal.scale,
@@ -199,11 +208,11 @@ class Plot {
         series: [
           { label: horizontal.name, value: (_, value) => (value === null ? "–" : horizontal.label(value)) },
           ...this.#lines.map(
-            ({ name, isDashed, colour: index }, place): uPlot.Series => ({
+            ({ name }, place): uPlot.Series => ({
               label: name,
-              stroke: colour(`line-${((index ?? place) % COLOURS) + 1}`),
+              stroke: colour(`line-${(place % COLOURS) + 1}`),
               width: 2,
-              ...(isDashed ? { dash: [6, 4] } : {}),
+              dash: this.#dash(place),
               points: { show: false },
               value: (_, value) => (value === null ? "–" : label(value)),
             }),
@@ -311,11 +320,10 @@ const comparison = (names: string[]): TimePlan<JointSample>[] => {
       name: name + suffix,
       of: ({ runs }) => (runs[run] ? of(runs[run]) : null),
       isDashed,
-      colour: run,
     }));
   return [
     { ...THROUGHPUT, lines: lines(perSecond((s) => s.bytes * 8)) },
-    { ...LATENCY, lines: lines(MEAN.of, ", mean") },
+    { ...LATENCY, unit: "mean of the requests that ended in a second", lines: lines(MEAN.of) },
     { ...REQUESTS, lines: [...lines(perSecond((s) => s.requests)), ...lines(perSecond((s) => s.errors), ", failed", true)] },
     { ...PLAYERS, lines: [...lines((s) => s.players), ...lines((s) => s.stalls, ", stalls", true)] },
   ];
@@ -327,9 +335,25 @@ function joint(runs: ReportRun[]): JointSample[] {
   return longest.samples.map((sample, second) => ({ ...sample, runs: runs.map(({ samples }) => samples[second]) }));
 }
 
+/** Returns the names without the folders in which all of them are. */
+function withoutSharedFolders(names: string[]): string[] {
+  const [first = [], ...rest] = names.map((name) => name.split("/"));
+  const shared = first.findIndex((folder, depth) => rest.some((other) => other[depth] !== folder));
+  return shared <= 0 ? names : names.map((name) => name.split("/").slice(shared).join("/"));
+}
+
+/** The latencies of each class in several runs. A line has the name of its run. */
+function byClass(runs: ReportRun[]): [name: string, distributions: Distribution[]][] {
+  const classes = new Set(runs.flatMap(({ latencies }) => latencies.map(({ name }) => name)));
+  return [...classes].sort().map((name) => [
+    name,
+    runs.map((run) => ({ name: run.name, points: run.latencies.find((one) => one.name === name)?.points ?? [] })),
+  ]);
+}
+
 /** Plots of distributions: a line for each of them. */
 class DistributionPlots extends PlotGroup {
-  constructor(root: HTMLElement, plans: { plan: Plan; distributions: (Distribution & Line)[] }[]) {
+  constructor(root: HTMLElement, plans: { plan: Plan; distributions: Distribution[] }[]) {
     super(root);
     for (const { plan, distributions } of plans) {
       const plot = new Plot(plan, BY_SHARE, distributions, root);
@@ -346,22 +370,19 @@ export class ReportPlots {
   readonly #samples: JointSample[];
   readonly #service: TimePlots<JointSample>;
 
-  constructor(runs: ReportRun[], service_: HTMLElement, distributions: HTMLElement) {
+  constructor(named: ReportRun[], service_: HTMLElement, distributions: HTMLElement) {
+    const names = withoutSharedFolders(named.map(({ name }) => name));
+    const runs = named.map((run, place) => ({ ...run, name: names[place]! }));
     this.#samples = joint(runs);
     this.#service = new TimePlots(service_);
-    this.#service.setPlans(runs.length === 1 ? service([MEAN]) : comparison(runs.map(({ name }) => name)));
-    const all = (of: (run: ReportRun) => Distribution[]) =>
-      runs.flatMap((run, place) =>
-        of(run).map(({ name, points }, colour) => ({
-          name: runs.length > 1 ? `${run.name} ${name}` : name,
-          points,
-          colour: runs.length > 1 && of(run).length === 1 ? place : colour,
-          isDashed: place % 2 === 1,
-        })),
-      );
+    this.#service.setPlans(runs.length === 1 ? service([MEAN]) : comparison(names));
+    const latency = { unit: "by share of the requests", label: micros, least: 100 };
+    const startup = { name: "Start-up", unit: "by share of the players", label: micros, least: 1000 };
     const plans = [
-      { plan: { name: "Latency", unit: "by share of the requests", label: micros, least: 100 }, distributions: all((run) => run.latencies) },
-      { plan: { name: "Start-up", unit: "by share of the players", label: micros, least: 1000 }, distributions: all((run) => run.startup) },
+      ...(runs.length === 1
+        ? [{ plan: { name: "Latency", ...latency }, distributions: runs[0]!.latencies }]
+        : byClass(runs).map(([name, distributions]) => ({ plan: { name: `Latency, ${name}`, ...latency }, distributions }))),
+      { plan: startup, distributions: runs.flatMap((run) => run.startup.map((one) => (runs.length === 1 ? one : { ...one, name: run.name }))) },
     ];
     new DistributionPlots(distributions, plans.filter((one) => one.distributions.length > 0));
   }

@@ -5,7 +5,7 @@ use crate::{
     results::{Histogram, Part, Requests},
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Values of a distribution, in the unit of its histogram.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -70,6 +70,10 @@ pub(crate) struct PlayerCounts {
 pub(crate) struct Sums {
     plan: BTreeMap<String, String>,
     shard: String,
+    /// The start in milliseconds since 1970; 0 if it is unknown.
+    started: u64,
+    machines: BTreeSet<String>,
+    versions: BTreeSet<String>,
     classes: Vec<ClassRow>,
     viewers: Vec<PlayerRow>,
     failures: Vec<FailureRow>,
@@ -131,6 +135,9 @@ impl Sums {
         Self {
             plan: part.plan.clone(),
             shard: part.shard.clone(),
+            started: part.started,
+            machines: part.machines.clone(),
+            versions: part.versions.clone(),
             classes: part.results.requests.iter().map(class).collect(),
             viewers: viewers.into_iter().map(viewer).collect(),
             failures: part.results.total().errors.into_iter().map(failure).collect(),

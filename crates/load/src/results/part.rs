@@ -32,6 +32,12 @@ pub struct Part {
     pub started: u64,
     /// The duration in milliseconds.
     pub took: u64,
+    /// The names of the machines that measured. Results of older versions have none.
+    #[serde(default)]
+    pub machines: BTreeSet<String>,
+    /// The versions of latemux on these machines. Results of older versions have none.
+    #[serde(default)]
+    pub versions: BTreeSet<String>,
     /// The options of the run by name. They are the same for all parts.
     pub plan: BTreeMap<String, String>,
     /// The results.
@@ -71,6 +77,8 @@ impl Part {
             shard,
             started,
             took: 0,
+            machines: BTreeSet::new(),
+            versions: BTreeSet::new(),
             plan,
             results: Results::default(),
             examples: BTreeMap::new(),
@@ -134,6 +142,8 @@ impl Part {
         self.results.check_sums()?;
         self.started = self.started.min(other.started);
         self.took = self.took.max(other.took);
+        self.machines.extend(other.machines.iter().cloned());
+        self.versions.extend(other.versions.iter().cloned());
         for (reason, details) in &other.examples {
             self.examples.entry(reason.clone()).or_default().extend(details.iter().cloned());
         }
@@ -269,6 +279,29 @@ mod tests {
         );
         fs::write(folder.path().join("part-1-of-2.json"), "{").unwrap();
         assert!(Run::read(folder.path()).is_err());
+    }
+
+    #[test]
+    fn machines_and_versions_of_all_parts_are_kept() {
+        let named = |shard, machine: &str, version: &str| {
+            let mut part = part(shard, 10);
+            part.machines.insert(machine.to_owned());
+            part.versions.insert(version.to_owned());
+            (shard.to_owned(), part)
+        };
+        let parts = [named("0/2", "b", "0.1.0"), named("1/2", "a", "0.1.0")];
+        let whole = Run::merge("", &parts).unwrap().whole;
+        assert!(whole.machines.iter().eq(["a", "b"]), "{:?}", whole.machines);
+        assert!(whole.versions.iter().eq(["0.1.0"]), "{:?}", whole.versions);
+    }
+
+    #[test]
+    fn results_from_before_machines_were_named_are_read() {
+        let mut json = serde_json::to_value(part("0/1", 10)).unwrap();
+        let fields = json.as_object_mut().unwrap();
+        assert!(fields.remove("machines").is_some() && fields.remove("versions").is_some());
+        let read = Part::from_bytes(json.to_string().as_bytes()).unwrap();
+        assert_eq!(read, part("0/1", 10));
     }
 
     #[test]
