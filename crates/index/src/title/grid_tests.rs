@@ -175,6 +175,32 @@ fn gops_that_disagree_are_cut_separately_and_reported() {
 }
 
 #[test]
+fn segments_of_one_minute_were_not_reported() {
+    // Sync samples at 0, 60 and 120 s of 130 s, and a target of 4 s.
+    let one = title(vec![video(25, 3250, 1, 1500), audio(6094)], 4);
+    let [problem] = one.problems.as_slice() else { panic!("{:?}", one.problems) };
+    assert_eq!((problem.reason, problem.object), ("long_segments", None));
+    assert_eq!(
+        problem.detail,
+        "segments of video=1000000 that are longer than twice the target duration of 4 s: 3; the longest has \
+         60.000 s, at 0.000 s"
+    );
+    // Exactly twice the target is not reported, and longer is.
+    assert_eq!(title(vec![video(25, 800, 1, 200)], 4).problems, []);
+    assert_eq!(title(vec![video(25, 804, 1, 201)], 4).problems.len(), 1);
+    // A rendition with long GOPs beside one with short GOPs.
+    let both = title(vec![video(25, 3000, 1, 50), video(25, 3000, 1, 1500)], 4);
+    assert!(both.problems.iter().any(|p| p.reason == "long_segments" && p.detail.contains("video_1=")));
+    // Audio in fragments of one minute, beside video with short GOPs.
+    let audio = fragments(TrackKind::Audio, 48_000, &[0, 2_880_000], 5_760_000);
+    let both = title(vec![video(25, 3000, 1, 50), audio], 4);
+    assert!(both.problems.iter().any(|p| p.reason == "long_segments" && p.detail.contains("audio=")));
+    // A long cue is no problem.
+    let text = table_track(TrackKind::Text, 1000, 0, &frames(1, 60_000, 1));
+    assert_eq!(title(vec![video(25, 1500, 1, 50), text], 4).problems, []);
+}
+
+#[test]
 fn leading_pictures_of_an_open_gop_are_in_its_segment() {
     // In decode order I B B P, the Bs presented before the I from the second GOP on.
     let samples: Vec<Sample> = frames(400, 1, 50)
