@@ -6,7 +6,7 @@ pub enum Reason {
     /// The connection was refused.
     #[error("connection_refused")]
     Refused,
-    /// The host name could not be resolved, or the server could not be reached.
+    /// The host name cannot be resolved, or the server cannot be reached.
     #[error("unreachable")]
     Unreachable,
     /// The TLS handshake failed.
@@ -39,7 +39,7 @@ pub enum Reason {
     /// The URL is on a host that is not allowed.
     #[error("host_not_allowed")]
     HostNotAllowed,
-    /// The status is not a success.
+    /// The status is not one of success.
     #[error("status_{0}")]
     Status(u16),
     /// A manifest, playlist or segment index cannot be played. The field is the

@@ -1,5 +1,5 @@
-//! A client of any server of HLS, DASH, Smooth Streaming or HDS. It reads manifests as players do,
-//! fetches the resources they name, checks each body, and measures each request.
+//! A client of any HLS, DASH, Smooth Streaming or HDS server. It reads manifests as players do,
+//! fetches the resources that they name, checks each body, and measures each request.
 //!
 //! This crate shares no code with the packager that writes manifests and segments. Its readers are
 //! third-party crates, or were written from the standards alone, so that a mistake of the packager

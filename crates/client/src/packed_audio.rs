@@ -52,13 +52,13 @@ pub struct AdtsHeader {
     pub length: usize,
     /// Bytes of the frame with its header.
     pub frame_length: usize,
-    /// The audio object type less 1.
+    /// The audio object type minus 1.
     pub profile: u32,
     /// An index into [`AAC_RATES`], or a reserved value.
     pub rate_index: u32,
     /// `channel_configuration`.
     pub channels: u32,
-    /// Raw data blocks in the frame, less 1.
+    /// Raw data blocks in the frame, minus 1.
     pub more_blocks: u32,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_behind_the_name_of_its_owner() {
+    fn the_time_follows_the_name_of_its_owner() {
         let tag = |ticks: u64| [&b"ID3 PRIV"[..], OWNER, &ticks.to_be_bytes()].concat();
         assert_eq!(time_of(&tag(90_000)), Some(90_000));
         assert_eq!(time_of(&tag(u64::MAX)), Some((1 << 33) - 1), "33 bits count");

@@ -35,7 +35,7 @@ impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is not a size in bytes: write 4096, 64KiB, 256MiB or 1GiB");
+        let bad = || "not a size in bytes such as 4096, 64KiB, 256MiB or 1GiB".to_owned();
         let (number, unit) = SIZE_UNITS
             .iter()
             .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))
@@ -58,7 +58,7 @@ impl FromStr for TimeSpan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is not a duration: write 500ms, 4s, 1.5s, 2m or 1h");
+        let bad = || "not a duration such as 500ms, 4s, 1.5s, 2m or 1h".to_owned();
         let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
         let (number, name) = text.split_at(unit_at);
         let (_, unit) = TIME_UNITS.iter().find(|(unit, _)| *unit == name).ok_or_else(bad)?;

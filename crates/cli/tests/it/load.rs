@@ -79,7 +79,7 @@ fn a_ramp_to_a_thousand_players_without_an_error() {
 }
 
 #[test]
-fn two_shards_make_the_unsharded_run() {
+fn two_shards_add_up_to_the_unsharded_run() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
     let one = folder.path().join("one");
@@ -105,7 +105,7 @@ fn two_shards_make_the_unsharded_run() {
     assert_eq!(both.whole.results.players.finished, 12);
     let report = latemux(&["report", one.to_str().unwrap(), two.to_str().unwrap()]);
     assert!(report.status.success(), "{}", said(&report));
-    assert_eq!(said(&report).matches("12 came: 12 finished").count(), 2, "{}", said(&report));
+    assert_eq!(said(&report).matches("players: 12 started, 12 finished").count(), 2, "{}", said(&report));
 }
 
 /// Returns the columns that do not depend on the speed of this machine: run, class, requests,
@@ -250,7 +250,7 @@ fn a_saturated_generator_is_reported() {
     let output = command.args(["--concurrency", "64", "--duration", "3s"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     // The client uses all of one core, or waits for it, since there is always a response to read.
-    assert!(said(&output).contains("note: this generator was the limit"), "{}", said(&output));
+    assert!(said(&output).contains("note: the load generator was the limit"), "{}", said(&output));
 }
 
 #[test]

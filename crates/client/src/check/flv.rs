@@ -37,7 +37,7 @@ enum State {
         left: u32,
         size: u32,
     },
-    /// The size of the tag, which is repeated behind it.
+    /// The size of the tag, which is repeated after it.
     Trailer {
         size: u32,
     },
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(reason(&[cut]), Reason::BadFlv, "cut");
         let mut wrong = tag(VIDEO, 0, FRAME);
         *wrong.last_mut().unwrap() += 1;
-        assert_eq!(reason(&[wrong]), Reason::BadFlv, "another size behind the tag");
+        assert_eq!(reason(&[wrong]), Reason::BadFlv, "another size after the tag");
         assert!(check(&[tag(VIDEO, 0, &[0x27])], 1).is_ok(), "one byte of data");
     }
 }

@@ -3,7 +3,7 @@
 //! - `iso`, `boxes`: fragments of CMAF and Smooth Streaming, and the boxes of any body
 //! - `ts`: transport streams
 //! - `flv`: HDS fragments
-//! - `packed_audio`: audio frames behind an ID3 tag
+//! - `packed_audio`: audio frames after an ID3 tag
 //! - `text`: WebVTT and TTML documents
 //! - [`timeline`]: comparison of consecutive segments with each other and with their manifest
 

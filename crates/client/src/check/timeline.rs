@@ -41,10 +41,10 @@ impl Timeline {
     /// rendition.
     ///
     /// # Errors
-    /// - [`Reason::WrongTime`] if the start of the segment differs from its manifest by more than
-    ///   the tolerance.
+    /// - [`Reason::WrongTime`] if the start of the segment differs from the one in the manifest by
+    ///   more than the tolerance.
     /// - [`Reason::TimelineGap`] if the segment follows the last added one, but a track does not
-    ///   continue where it ended there.
+    ///   begin where it ended in that segment.
     pub fn add(
         &mut self,
         segments: &Segments,

@@ -97,8 +97,8 @@ impl Client {
     }
 
     /// Fetches a resource. `body` takes each piece of the body as it arrives. `due` is the time at
-    /// which the request should be sent. Latency counts from then, so it includes delays of the
-    /// load generator.
+    /// which the request should be sent. Latency is measured from then, so it includes delays of
+    /// the load generator.
     ///
     /// # Errors
     /// A [`FailedFetch`] if there is no connection, no complete response in time, a status other

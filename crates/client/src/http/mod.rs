@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client that measures each request. Callers own their connections. Latency counts
-//! from the time a request was due.
+//! An HTTP/1.1 client that measures each request. Callers own their connections. Latency is
+//! measured from the time a request was due.
 //!
 //! - [`AllowedHosts`]: the servers that may be contacted
 //! - [`Connect`]: opens connections

@@ -50,7 +50,7 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
     if sets.iter().all(|set| set.kind == MediaKind::Text) {
         return Err(match mpd.periods.len() {
             0 => ManifestError::invalid("an MPD without periods"),
-            _ => ManifestError::invalid("neither video nor audio"),
+            _ => ManifestError::invalid("a presentation without video or audio"),
         });
     }
     Ok(Presentation { protocol: Protocol::Dash, sets })
@@ -175,7 +175,10 @@ impl PeriodSet<'_> {
             let codecs = r.codecs.as_deref().or(self.set.codecs.as_deref()).unwrap_or_default();
             codecs.split('.').next().unwrap_or_default().to_owned()
         };
-        let first = all.first().map(family).ok_or_else(|| ManifestError::invalid("no representations"))?;
+        let first = all
+            .first()
+            .map(family)
+            .ok_or_else(|| ManifestError::invalid("an adaptation set without representations"))?;
         let mut renditions = Vec::new();
         for representation in all.iter().filter(|r| family(r) == first) {
             renditions.push(self.rendition(representation, budget)?);

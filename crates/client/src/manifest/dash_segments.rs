@@ -23,8 +23,8 @@ pub(super) struct Addressing {
     one_file: Option<SegmentBase>,
 }
 
-/// Replaces an element by that of the next inner level. Attributes that the inner level omits keep
-/// their values.
+/// Replaces an element by the one of the next inner level. Attributes that the inner level omits
+/// keep their values.
 macro_rules! inherit {
     ($element:expr, $inner:expr, $($attribute:ident),+) => {{
         let mut merged = $inner.clone();
@@ -272,7 +272,8 @@ impl OneFile {
         let mut time = ticks(sidx.earliest_presentation_time)?;
         let (offset, scale) = self.offset;
         let offset = i128::from(offset).saturating_mul(timescale.into()) / i128::from(scale);
-        let offset = i64::try_from(offset).map_err(|_| ManifestError::invalid("presentationTimeOffset"))?;
+        let offset = i64::try_from(offset)
+            .map_err(|_| ManifestError::invalid("a presentationTimeOffset beyond 63 bits"))?;
         let mut entries = Vec::with_capacity(sidx.references.len());
         for reference in &sidx.references {
             if reference.is_index {
@@ -310,7 +311,8 @@ fn timeline_entries(
             ..0 => {
                 let next = runs.get(place.saturating_add(1)).map(|next| next.t);
                 let until = next.unwrap_or(period_end);
-                let until = until.ok_or_else(|| ManifestError::invalid("S that repeats without an end"))?;
+                let until = until
+                    .ok_or_else(|| ManifestError::invalid("an S element that repeats without an end"))?;
                 until.saturating_sub(time).div_ceil(run.d.max(1)).saturating_sub(1)
             }
             repeat => repeat.unsigned_abs(),
@@ -372,19 +374,19 @@ fn end_in_ticks(seconds: f64, timescale: u64, offset: i64) -> u64 {
 
 fn timescale(stated: Option<u64>) -> Result<u64, ManifestError> {
     match stated.unwrap_or(1) {
-        0 => Err(ManifestError::invalid("timescale 0")),
+        0 => Err(ManifestError::invalid("a timescale of 0")),
         scale => Ok(scale),
     }
 }
 
 fn ticks(time: u64) -> Result<i64, ManifestError> {
-    i64::try_from(time).map_err(|_| ManifestError::invalid("time beyond 63 bits"))
+    i64::try_from(time).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))
 }
 
 /// Rounds a number from 0.5 to 9e15. Other numbers are refused.
 fn whole(number: f64) -> Result<u64, ManifestError> {
     if !(0.5..9e15).contains(&number) {
-        return Err(ManifestError::invalid(format!("duration {number}")));
+        return Err(ManifestError::invalid(format!("an invalid duration: {number}")));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 2^53")]
     let number = number.round() as u64;

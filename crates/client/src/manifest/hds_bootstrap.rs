@@ -54,7 +54,7 @@ pub(super) fn read(fragments: &Url, bytes: &[u8]) -> Result<Segments, ManifestEr
     let (timescale, runs) = fragment_run_table(take_box(&mut abst, b"afrt")?)?;
     let timescale = if timescale == 0 { scale } else { timescale };
     if timescale == 0 {
-        return Err(ManifestError::invalid("time scale 0"));
+        return Err(ManifestError::invalid("a timescale of 0"));
     }
     expand(fragments, timescale, &segment_runs, &runs)
 }
@@ -88,7 +88,7 @@ fn expand(
             expected = number.saturating_add(1);
             let steps = number.saturating_sub(run.first.into());
             let time = run.timestamp.saturating_add(steps.saturating_mul(run.duration.into()));
-            let start = i64::try_from(time).map_err(|_| ManifestError::invalid("time beyond 63 bits"))?;
+            let start = i64::try_from(time).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))?;
             let segment = segment_of(segment_runs, number.saturating_sub(first.into()));
             let mut url = fragments.clone();
             url.set_path(&format!("{}Seg{segment}-Frag{number}", fragments.path()));

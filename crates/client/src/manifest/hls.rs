@@ -48,8 +48,8 @@ fn parse(text: &str) -> Result<Playlist, ManifestError> {
     m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
 }
 
-/// Returns three sets: the variants that share the audio group of the first one, that group's
-/// default audio, and the default text.
+/// Returns up to three sets: the variants that share the audio group of the first variant, that
+/// group's default audio, and the default text.
 fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
     if master.variants.len() > MAX_RENDITIONS {
         return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });
@@ -175,7 +175,7 @@ fn init(url: &Url, map: &Map) -> Result<Resource, ManifestError> {
 
 fn byte_range(length: u64, offset: u64) -> Result<ByteRange, ManifestError> {
     ByteRange::new(offset, length)
-        .ok_or_else(|| ManifestError::invalid(format!("byte range {length}@{offset}")))
+        .ok_or_else(|| ManifestError::invalid(format!("an invalid byte range: {length}@{offset}")))
 }
 
 /// Returns true for AES-128, which encrypts whole segments. The other methods leave packets and
@@ -202,7 +202,7 @@ fn microseconds(segment: &MediaSegment) -> Result<u64, ManifestError> {
     let duration = f64::from(segment.duration);
     // The limit is a day.
     if !(0.0..=86_400.0).contains(&duration) {
-        return Err(ManifestError::invalid(format!("EXTINF {duration}")));
+        return Err(ManifestError::invalid(format!("an invalid EXTINF: {duration}")));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 86400 s")]
     let micros = (duration * 1e6).round() as u64;

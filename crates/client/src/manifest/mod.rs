@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_is_found_behind_declarations_and_comments() {
+    fn the_root_is_found_after_declarations_and_comments() {
         assert_eq!(root_name("<?xml version='1.0'?>\n<!-- <MPD> --><MPD a='b'>"), "MPD");
         assert_eq!(root_name("<f:manifest>"), "manifest");
         assert_eq!(root_name("<!-- endless"), "");

@@ -52,7 +52,7 @@ fn renditions(
 ) -> Result<Vec<Rendition>, ManifestError> {
     let timescale = number(stream, "TimeScale")?.unwrap_or(timescale);
     if timescale == 0 {
-        return Err(ManifestError::invalid("TimeScale 0"));
+        return Err(ManifestError::invalid("a TimeScale of 0"));
     }
     let entries = chunks(stream, budget)?;
     let address = stream.attribute("Url").ok_or_else(|| ManifestError::invalid("a stream without Url"))?;
@@ -93,8 +93,9 @@ fn is_text(stream: Node<'_, '_>) -> bool {
 fn coding(stream: Node<'_, '_>, level: Node<'_, '_>) -> Result<DeclaredCoding, ManifestError> {
     let either = |name| level.attribute(name).or(stream.attribute(name));
     let private = level.attribute("CodecPrivateData").unwrap_or_default().trim();
-    let private_data =
-        hex(private).ok_or_else(|| ManifestError::invalid(format!("CodecPrivateData=\"{private}\"")))?;
+    let private_data = hex(private).ok_or_else(|| {
+        ManifestError::invalid(format!("CodecPrivateData that is not hexadecimal: \"{private}\""))
+    })?;
     let width = number(level, "MaxWidth")?.or(number(level, "Width")?).unwrap_or(0);
     let height = number(level, "MaxHeight")?.or(number(level, "Height")?).unwrap_or(0);
     Ok(DeclaredCoding {
@@ -136,7 +137,7 @@ fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segmen
         };
         budget.take(repeat.saturating_add(entries.len() as u64))?;
         for _ in 0..repeat {
-            let start = i64::try_from(at).map_err(|_| ManifestError::invalid("time beyond 63 bits"))?;
+            let start = i64::try_from(at).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))?;
             entries.push(Segment { start, duration, number: 0, time: at, range: None });
             at = at.saturating_add(duration);
         }
@@ -148,7 +149,7 @@ fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segmen
 }
 
 fn number<T: FromStr>(node: Node<'_, '_>, name: &str) -> Result<Option<T>, ManifestError> {
-    let wrong = |text: &str| ManifestError::invalid(format!("{name}=\"{text}\""));
+    let wrong = |text: &str| ManifestError::invalid(format!("an invalid value: {name}=\"{text}\""));
     node.attribute(name).map(|text| text.trim().parse().map_err(|_| wrong(text))).transpose()
 }
 

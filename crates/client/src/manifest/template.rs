@@ -22,7 +22,7 @@ impl Template {
     /// Reads a template of DASH: `$RepresentationID$`, `$Bandwidth$`, `$Number$`, `$Time$` and
     /// `$$`. Each number may have a format tag `%0…d`.
     pub(crate) fn dash(text: &str, id: &str, bandwidth: u64) -> Result<Self, ManifestError> {
-        let wrong = || ManifestError::invalid(format!("template {text}"));
+        let wrong = || ManifestError::invalid(format!("an invalid template: {text}"));
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut parts = text.split('$');

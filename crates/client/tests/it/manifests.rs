@@ -111,7 +111,7 @@ fn dash_lists_are_read() {
     assert_eq!(init(&segments), "http://media.example:8080/title/v.mp4 0-99");
 }
 
-/// Returns a `sidx` of two subsegments of 2 s. The first one starts 8 bytes behind the box.
+/// Returns a `sidx` of two subsegments of 2 s. The first one starts 8 bytes after the box.
 pub(crate) fn sidx(is_index: bool) -> Vec<u8> {
     let mut body: Vec<u8> = Vec::new();
     let mut put = |n: u32| body.extend(n.to_be_bytes());

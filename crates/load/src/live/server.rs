@@ -70,7 +70,7 @@ async fn listen(listener: TcpListener, subject: Subject) {
 
 fn respond(subject: &Subject, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Full<Bytes>> {
     if !is_addressed_to_this_machine(uri, headers) {
-        let why = "request this page by the address it listens on, or as localhost\n";
+        let why = "open this page by the IP address it listens on, or by the name localhost\n";
         return response(StatusCode::FORBIDDEN, "text/plain; charset=utf-8", why.into());
     }
     if !matches!(*method, Method::GET | Method::HEAD) {

@@ -77,7 +77,7 @@ struct NamedHost {
     name: String,
     cores: u64,
     memory: u64,
-    /// The reason why nothing is known of the machine.
+    /// The reason why nothing is known about the machine.
     error: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sample for the time since the last call. It is to be called about once a second.
+    /// Adds a sample for the time since the last call. Callers should call it about once a second.
     /// `cpu` is the share of its cores' time that the generator used, from 0 to 1.
     pub fn sample(&self, cpu: f64) {
         let counts = self.recorder.counts();

@@ -105,7 +105,7 @@ struct FailureRow {
 }
 
 impl Sums {
-    /// Returns the tables of what was measured so far.
+    /// Returns the tables of the results so far.
     pub(crate) fn of(part: &Part) -> Self {
         let class = |(class, requests): (&String, &Requests)| ClassRow {
             class: class.clone(),

@@ -5,13 +5,13 @@ use rust_embed::RustEmbed;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// The output of `make web`. There are no files if it has not run.
+/// The output of `make web`; empty if that has not run.
 #[derive(RustEmbed)]
 #[folder = "../../web/dist-load"]
 #[allow_missing = true]
 struct Files;
 
-/// The page as one file, in which [`DATA`] is to be replaced.
+/// The page as one file. [`with_data`] replaces [`DATA`] in it.
 const REPORT: &str = "report.html";
 
 /// The place of the data in [`REPORT`].
@@ -42,8 +42,7 @@ pub(crate) fn with_data(data: &impl Serialize) -> String {
     fill(built.as_deref().unwrap_or(REPORT_PLACEHOLDER), data)
 }
 
-/// Puts data in its place in a page. `<` is escaped, so that no text can close the element around
-/// the data.
+/// Inserts data into a page. `<` is escaped, so that no text can close the element around the data.
 fn fill(page: &str, data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).unwrap_or_default();
     page.replacen(DATA, &json.replace('<', "\\u003c"), 1)

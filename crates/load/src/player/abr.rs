@@ -78,7 +78,7 @@ impl FromStr for Abr {
             "random" => Ok(Self::Random),
             _ => match text.strip_prefix("fixed:") {
                 Some(rate) => parse_bit_rate(rate).map(Self::Fixed),
-                None => Err(format!("throughput, buffer, fixed:RATE, random or trace:FILE, not '{text}'")),
+                None => Err(format!("'{text}' is not throughput, buffer, fixed:RATE, random or trace:FILE")),
             },
         }
     }
@@ -125,7 +125,7 @@ impl Throughput {
         self.0.push_back(rate.max(1.0));
     }
 
-    /// Returns the throughput with a margin of safety; `None` before the first segment.
+    /// Returns the throughput with a safety margin; `None` before the first segment.
     fn safe(&self) -> Option<f64> {
         let inverse: f64 = self.0.iter().map(|rate| rate.recip()).sum();
         let mean = self.0.len() as f64 / inverse;

@@ -63,7 +63,8 @@ pub(super) fn playable_until(buffers: &[SetBuffer]) -> Option<f64> {
     }
 }
 
-/// Returns true if each set has `wanted` seconds of media from a position on, or all of its media.
+/// Returns true if each set has `wanted` seconds of media buffered after a position, or all of its
+/// media.
 pub(super) fn has_enough(buffers: &[SetBuffer], position: f64, wanted: f64) -> bool {
     buffers
         .iter()

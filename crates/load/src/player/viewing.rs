@@ -46,7 +46,7 @@ struct Viewing<'a> {
     session: &'a Arc<Session>,
     player: Player,
     presentation: Arc<Presentation>,
-    /// The fetchers by set; `None` while a download has it.
+    /// The fetcher of each set; `None` while a download uses it.
     fetchers: Vec<Option<SetFetcher>>,
     buffers: Vec<SetBuffer>,
     downloads: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -369,8 +369,8 @@ impl<'a> Viewing<'a> {
 
 impl QualityTally {
     /// Returns the linear quality of Yin et al. (SIGCOMM 2015), eq. 5, relative to the best
-    /// possible one, from -1 to 1: the bit rates of all segments, less the changes between them,
-    /// less the highest bit rate for each second of waiting.
+    /// possible one, from -1 to 1: the bit rates of all segments, minus the changes between them,
+    /// minus the highest bit rate for each second of waiting.
     fn quality(&self) -> f64 {
         let sum = self.rates - self.changes - self.highest * self.waited;
         (sum / (self.segments * self.highest).max(1.0)).clamp(-1.0, 1.0)

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// The points of a distribution for each nine: from 0 to 90 %, from 90 to 99 %, and so on.
+/// The number of points of a distribution from 0 to 90 %, from 90 to 99 %, and so on.
 /// `web/src/load/plots.ts` has the same constant.
 const POINTS_PER_NINE: f64 = 20.0;
 

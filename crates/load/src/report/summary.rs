@@ -1,4 +1,4 @@
-//! A text for the terminal.
+//! The summary of a run, for the terminal.
 
 use crate::{
     results::{Histogram, Part, Requests, Run},
@@ -6,13 +6,13 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// The delay of the generator, in microseconds, above which a note says that it was late.
+/// The delay in microseconds above which a note says that the generator was late.
 const LATE: u64 = 10_000;
 
-/// The minimum time of saturation for a note, in milliseconds.
+/// The minimum time of saturation, in milliseconds, for a note that the generator was the limit.
 const MIN_SATURATED: u64 = 2000;
 
-/// The reciprocal of the minimum share of the run for the same note.
+/// The reciprocal of the share of the run that must be saturated for the same note.
 const MIN_SATURATED_SHARE: u64 = 20;
 
 /// Returns the results of a run as tables and sentences.
@@ -42,7 +42,7 @@ pub fn summary(run: &Run) -> String {
         table(&mut out, &rows);
         let _ = writeln!(
             out,
-            "\n{} came: {} finished, {} gave up, {} were playing at the end; {:.0} s shown, {} changes of rendition",
+            "\nplayers: {} started, {} finished, {} gave up, {} still playing at the end; {:.0} s played, {} changes of rendition",
             players.started,
             players.finished,
             players.failed,
@@ -81,7 +81,7 @@ pub(crate) fn generator(part: &Part) -> String {
     )
 }
 
-/// Returns sentences that say if the generator was the limit, and not the server.
+/// Returns sentences that say if the generator, and not the server, was the limit.
 pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
     let used = cpu_share(part);
@@ -95,7 +95,7 @@ pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
             format!(" in {} of {} s", saturated / 1000, part.took / 1000)
         };
         notes.push(format!(
-            "this generator was the limit{when}: it used {:.0} % of its cores and waited for them another {:.0} %; use more machines or fewer players to measure the server",
+            "the load generator was the limit{when}: it used {:.0} % of its cores' time and waited for cores another {:.0} %; to measure the server, use more machines or fewer players",
             used * 100.0,
             waited * 100.0
         ));
@@ -103,7 +103,7 @@ pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let late = part.results.lag.quantile(0.99);
     if late > LATE {
         notes.push(format!(
-            "this generator was late: 1 % of its requests were sent {} ms or more after they were due, which is part of their latency",
+            "the load generator was late: it sent 1 % of its requests {} ms or more after they were due; this delay is part of their latency",
             late / 1000
         ));
     }
@@ -181,22 +181,26 @@ mod tests {
         let noted_of = |generator| noted(60_000, generator, &[100; 1000]);
         assert_eq!(noted_of(Generator { cpu: 90_000, waited: 10_000, saturated: 1000, ..two }), "");
         let used = noted_of(Generator { cpu: 110_000, ..two });
-        assert!(used.starts_with("this generator was the limit: it used 92 % of its cores"), "{used}");
+        assert!(
+            used.starts_with("the load generator was the limit: it used 92 % of its cores' time"),
+            "{used}"
+        );
         // Other processes used the cores.
         let waited = noted_of(Generator { cpu: 60_000, waited: 66_000, ..two });
         assert!(
-            waited.contains("was the limit: it used 50 % of its cores and waited for them another 55 %"),
+            waited
+                .contains("was the limit: it used 50 % of its cores' time and waited for cores another 55 %"),
             "{waited}"
         );
         let sometimes = noted_of(Generator { cpu: 60_000, saturated: 12_000, ..two });
-        assert!(sometimes.starts_with("this generator was the limit in 12 of 60 s: "), "{sometimes}");
+        assert!(sometimes.starts_with("the load generator was the limit in 12 of 60 s: "), "{sometimes}");
         let rarely = Generator { cpu: 60_000, saturated: 2000, ..two };
         assert_eq!(noted_of(rarely), "", "of a minute");
         assert_ne!(noted(6000, Generator { cpu: 6000, ..rarely }, &[]), "", "of six seconds");
         let late: Vec<u64> = (0..100).map(|request| if request < 97 { 0 } else { 25_000 }).collect();
         let late = noted(60_000, two, &late);
         assert!(
-            late.starts_with("this generator was late: 1 % of its requests were sent 25 ms or more"),
+            late.starts_with("the load generator was late: it sent 1 % of its requests 25 ms or more"),
             "{late}"
         );
     }

@@ -23,7 +23,7 @@ pub struct Results {
     pub players: Players,
     /// The events of each second since the start.
     pub seconds: Vec<Counts>,
-    /// Delays of requests that the generator caused, in microseconds.
+    /// Delays that the generator caused, in microseconds.
     pub lag: Histogram,
 }
 

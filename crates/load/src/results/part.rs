@@ -192,7 +192,7 @@ impl Run {
         let mut whole = Part::new(first.shard.clone(), first.started, first.plan.clone());
         for (name, part) in parts {
             if whole.plan != part.plan {
-                return Err(invalid(name, "a part of another run: its plan differs"));
+                return Err(invalid(name, "belongs to another run: its options differ"));
             }
             whole
                 .add(part)
@@ -275,7 +275,7 @@ mod tests {
             Run::read(folder.path())
                 .unwrap_err()
                 .to_string()
-                .contains("part-1-of-2.json: a part of another run")
+                .contains("part-1-of-2.json: belongs to another run")
         );
         fs::write(folder.path().join("part-1-of-2.json"), "{").unwrap();
         assert!(Run::read(folder.path()).is_err());

@@ -110,7 +110,7 @@ impl Recorder {
         }
     }
 
-    /// Records a delay of an action that the generator caused.
+    /// Records by how much the generator delayed an action.
     pub fn lag(&self, player: u64, lag: Duration) {
         self.stripe(player).results.lag.record(micros(lag));
     }

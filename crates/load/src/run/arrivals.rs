@@ -23,7 +23,7 @@ impl FromStr for Arrivals {
         let rate = text.strip_prefix("poisson:").and_then(|rate| rate.parse::<f64>().ok());
         match rate.filter(|rate| *rate > 0.0 && rate.is_finite()) {
             Some(rate) => Ok(Self::Poisson(rate)),
-            None => Err(format!("closed, or poisson:RATE with players per second, not '{text}'")),
+            None => Err("neither `closed` nor `poisson:RATE` with a RATE of players per second".to_owned()),
         }
     }
 }
@@ -66,7 +66,7 @@ impl FromStr for Shard {
         let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
         match numbers {
             Some((index, count)) if index < count => Ok(Self { index, count }),
-            _ => Err(format!("i/N with i from 0 to N-1, not '{text}'")),
+            _ => Err("not i/N with i from 0 to N-1".to_owned()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Many players: when each one starts, and when the run ends.
+//! Many players: the start of each one, and the end of the run.
 //!
 //! Several machines can share a run: each takes the players of its [`Shard`] of the same plan.
 

@@ -41,7 +41,7 @@ pub struct Plan {
     pub arrivals: Arrivals,
     /// The duration of the run. Without it, each player plays once.
     pub duration: Option<Duration>,
-    /// The players of this machine.
+    /// The shard of this machine.
     pub shard: Shard,
     /// The random seed.
     pub seed: u64,

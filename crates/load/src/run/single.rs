@@ -35,7 +35,7 @@ pub struct SinglePlan {
     pub rate: Option<f64>,
     /// The duration of the run.
     pub duration: Option<Duration>,
-    /// The requests of this machine.
+    /// The shard of this machine.
     pub shard: Shard,
 }
 

@@ -132,7 +132,7 @@ mod tests {
         assert!(own.cores > 0 && own.memory > 1 << 20 && memory() > 1 << 20, "{own:?}");
     }
 
-    /// Holds on a busy machine too, since waiting for a core counts.
+    /// This also holds on a busy machine, since waiting for a core counts.
     #[test]
     fn a_process_of_busy_threads_is_saturated() {
         let mut meter = Meter::default();

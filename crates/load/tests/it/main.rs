@@ -1,6 +1,6 @@
-//! Players against servers that behave and servers that do not, and reports of what they measured.
+//! Tests of players with correct and with faulty servers, and of the reports on their runs.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod misbehaviour;
 mod playing;

@@ -7,8 +7,8 @@ use latemux_testmedia::{
 };
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-/// Plays a title in a folder, with the responses for `path` spoilt. Returns the failures by class
-/// and reason.
+/// Plays a title in a folder, with the responses for `path` changed by `spoil`. Returns the
+/// failures by class and reason.
 async fn spoilt(
     folder: PathBuf,
     manifest: &str,
@@ -109,7 +109,7 @@ async fn wrong_ranges_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn media_of_another_time_are_reported() {
+async fn media_at_another_time_is_reported() {
     let other = std::fs::read(cmaf().join("chunk-stream0-00004.m4s")).unwrap();
     // Segment 4 instead of 3 begins too late. The next segment is not compared with it.
     let swapped = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| reply.body = other.clone()).await;
@@ -125,8 +125,7 @@ async fn media_of_another_time_are_reported() {
         spoilt(hds(), "index.f4m", "/stream0Seg1-Frag3", move |_, reply| reply.body = other.clone()).await;
     assert_eq!(flv, once("hds.muxed", "wrong_time"));
 
-    // 60 ms too early: within what a manifest may be rounded, but not where the segment before it
-    // ended.
+    // 60 ms too early: within the rounding of a manifest, but not where the previous segment ended.
     let early = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| {
         let at = reply.body.windows(4).position(|w| w == b"tfdt").unwrap() + 8;
         let time = u64::from_be_bytes(reply.body[at..at + 8].try_into().unwrap()) - 768;
@@ -136,7 +135,7 @@ async fn media_of_another_time_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn damaged_media_are_reported() {
+async fn damaged_media_is_reported() {
     let cut = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| reply.body.truncate(7000)).await;
     assert_eq!(cut, once("dash.video", "bad_boxes"), "complete for HTTP, but not for the media");
     let text =
@@ -198,7 +197,7 @@ async fn damaged_media_are_reported() {
         let end = reply.body.len();
         reply.body[end - 1] ^= 1;
     });
-    assert_eq!(tag.await, once("hds.muxed", "bad_flv"), "the size behind the last tag");
+    assert_eq!(tag.await, once("hds.muxed", "bad_flv"), "the size after the last tag");
     let end = spoilt(hds(), "index.f4m", "/stream0Seg1-Frag3", move |_, reply| {
         // Intact boxes whose last tag is cut.
         let at = place(&reply.body, b"mdat") - 4;
@@ -212,7 +211,7 @@ async fn damaged_media_are_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn repeated_fragments_and_packets_are_reported() {
-    // The times go forth and back within a segment that begins and ends correctly.
+    // The times go back and forth within a segment that begins and ends correctly.
     let other = std::fs::read(cmaf().join("chunk-stream0-00005.m4s")).unwrap();
     let gap = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
         reply.body = [reply.body.as_slice(), &other, &reply.body].concat();
@@ -248,7 +247,7 @@ async fn damaged_packed_audio_is_reported() {
     };
     assert_eq!(of(|_| ()).await, []);
     let wrong = once("hls.muxed", "bad_audio");
-    // Behind the tag of 73 bytes, the first frame states its length.
+    // After the tag of 73 bytes, the first frame states its length.
     let second = |body: &mut Vec<u8>| {
         let size = usize::from(body[73 + 3] & 3) << 11
             | usize::from(body[73 + 4]) << 3

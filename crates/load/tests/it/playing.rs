@@ -1,5 +1,5 @@
-//! Players of streams that ffmpeg made: they request all segments without failures, and their times
-//! are those of the clock.
+//! Players of streams that ffmpeg made request all segments without failures, and play them in real
+//! time.
 
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
@@ -72,7 +72,7 @@ fn assert_twelve_seconds(results: &Results) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dash_is_played_in_each_way_of_addressing() {
+async fn dash_is_played_with_every_kind_of_addressing() {
     let ways = [
         ("template-timeline", ""),
         ("template-duration", "-use_timeline 0"),
@@ -273,7 +273,7 @@ async fn a_slow_server_causes_stalls() {
     // Six segments of 3 s each, in microseconds.
     assert!((17_900_000..18_500_000).contains(&sum(|s| s.latency)), "{}", sum(|s| s.latency));
     assert_twelve_seconds(&results);
-    // Six segments of quality 1, less 3 s and 5 × 1 s of waiting, divided by six: -1/3.
+    // Six segments of quality 1, minus 3 s and 5 × 1 s of waiting, divided by six: -1/3.
     assert!((650..670).contains(&players.quality.max()), "{}", players.quality.max());
     let latency = &results.requests["dash.video"].latency;
     assert!((2_990_000..3_100_000).contains(&latency.quantile(0.5)), "{}", latency.quantile(0.5));
@@ -372,7 +372,7 @@ async fn players_of_a_ramp_start_again_until_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_shards_make_the_unsharded_run() {
+async fn two_shards_add_up_to_the_unsharded_run() {
     let folder = dash("template-timeline", "");
     let plan = Plan { players: 9, ramp: Duration::from_secs(6), ..plan("index.mpd") };
     let behaviour = Behaviour { abr: Abr::Random, seek_rate: 6.0, ..Behaviour::default() };

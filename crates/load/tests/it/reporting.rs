@@ -1,4 +1,4 @@
-//! Reports have the numbers of the results.
+//! Reports show the numbers of the results.
 
 use crate::playing::{fixed, plan, played};
 use latemux_load::{
@@ -35,7 +35,7 @@ async fn page_and_tables_have_the_numbers_of_the_results() {
     let results = run.whole.results.clone();
     let text = summary(&run);
     assert!(text.contains("failed: status_503 3: http://origin.example/chunk-stream0-00004.m4s"), "{text}");
-    assert!(text.contains("3 came: 3 finished"), "{text}");
+    assert!(text.contains("players: 3 started, 3 finished"), "{text}");
     let runs = [("one, \"1\"".to_owned(), run.clone()), ("<two>".to_owned(), run)];
 
     let page = page(&runs);
