@@ -324,8 +324,8 @@ mod tests {
 
     #[test]
     fn a_unit_of_e_ac_3_has_six_blocks_and_their_dependent_substreams() {
-        // 48 kHz, 3/2 with low frequencies; 100 bytes each: independent of two blocks thrice, with
-        // a dependent one behind the first.
+        // 48 kHz, 3/2 with low frequencies, 100 bytes each: three independent frames of two blocks,
+        // with a dependent one after the first.
         let frame = |kind: u8, blocks: u8| {
             let mut bytes = vec![0x0b, 0x77, kind << 6, 49, blocks << 4 | 7 << 1 | 1, 16 << 3];
             bytes.resize(100, 0);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn media_needs_a_configuration_that_stays() {
+    fn media_needs_a_configuration_that_does_not_change() {
         let frame = tag(VIDEO, 0, &video(1, [0; 3], b"x"));
         assert_eq!(error(&[frame]), "bad_flv: video before its configuration");
         assert_eq!(error(&[tag(AUDIO, 0, &[0xaf, 1, 7])]), "bad_flv: audio before its configuration");

@@ -52,20 +52,28 @@ const MAX_SEGMENT: usize = 1 << 30;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// A request failed, or its body is damaged.
-    #[error("{0}")]
+    #[error(transparent)]
     Failed(#[from] Failure),
     /// The manifest at this URL cannot be played.
     #[error("{0}: {1}")]
     Manifest(Url, ManifestError),
-    /// The stream cannot be saved in the chosen format.
+    /// The stream cannot be saved in any format.
     #[error("{0} cannot be captured")]
     Unsupported(String),
+    /// The stream cannot be saved in the chosen format.
+    #[error("{stream} cannot be saved as .{format}, only as .mp4")]
+    WrongFormat {
+        /// Description of the stream.
+        stream: String,
+        /// Extension of the format.
+        format: &'static str,
+    },
     /// The output cannot be written.
-    #[error("cannot write: {0}")]
+    #[error("cannot write")]
     Write(#[from] Error),
     /// The list of requests cannot be written.
-    #[error("cannot write the trace: {0}")]
-    Trace(Error),
+    #[error("cannot write the trace")]
+    Trace(#[source] Error),
 }
 
 /// The format of the output.
@@ -136,7 +144,8 @@ struct Capture<'a> {
 /// # Errors
 /// - [`CaptureError::Failed`] if a request fails, or a body fails its check.
 /// - [`CaptureError::Manifest`] if the manifest, a playlist or a segment index cannot be played.
-/// - [`CaptureError::Unsupported`] if the output format cannot hold the stream.
+/// - [`CaptureError::Unsupported`] if no output format can hold the stream, and
+///   [`CaptureError::WrongFormat`] if the chosen one cannot.
 /// - [`CaptureError::Write`] and [`CaptureError::Trace`] if an output cannot be written.
 pub async fn capture(
     client: &Client,
@@ -186,8 +195,8 @@ impl Capture<'_> {
         if options.format == OutputFormat::Mp4 {
             self.begin(&mut renditions, out).await?;
         } else if renditions.len() > 1 {
-            let what = "a stream with audio and video in separate segments, in a format other than MP4,";
-            return Err(CaptureError::unsupported(what));
+            let stream = "a stream with audio and video in separate segments".to_owned();
+            return Err(CaptureError::WrongFormat { stream, format: options.format.extension() });
         }
         if options.format == OutputFormat::Flv {
             out.write_all(&flv::FILE_HEADER)?;
@@ -356,8 +365,8 @@ impl Capture<'_> {
             (OutputFormat::Mp4, _) => self.kept(rendition, &segments).await?,
             (OutputFormat::Ts, Container::Ts) | (OutputFormat::Flv, Container::F4f) => Output::Bytes,
             (format, _) => {
-                let (name, wanted) = (presentation.protocol.name(), format.name());
-                return Err(CaptureError::unsupported(format!("this {name} as {wanted}")));
+                let stream = format!("this {} stream", presentation.protocol.name());
+                return Err(CaptureError::WrongFormat { stream, format: format.extension() });
             }
         };
         Ok(RenditionCapture::new(segments, kept))
@@ -402,7 +411,7 @@ impl Capture<'_> {
                 Ok(Output::Fragments { groups: vec![(None, vec![track])] })
             }
             Container::WebVtt | Container::Ttml => {
-                Err(CaptureError::unsupported("text in separate documents, as a track of an MP4,"))
+                Err(CaptureError::unsupported("text in separate documents"))
             }
             Container::Ts => streams(Box::<TsDemuxer>::default()),
             Container::F4f => streams(Box::<FlvDemuxer>::default()),
@@ -417,11 +426,11 @@ impl Capture<'_> {
 }
 
 impl OutputFormat {
-    const fn name(self) -> &'static str {
+    const fn extension(self) -> &'static str {
         match self {
-            Self::Mp4 => "MP4",
-            Self::Ts => "transport stream",
-            Self::Flv => "Flash video",
+            Self::Mp4 => "mp4",
+            Self::Ts => "ts",
+            Self::Flv => "flv",
         }
     }
 }

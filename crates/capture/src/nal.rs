@@ -113,7 +113,7 @@ fn avc_record([sequence, picture, extensions]: [Vec<&Vec<u8>>; 3]) -> Option<Vec
     Some(record)
 }
 
-/// Returns the bytes of a record for the chroma format and the bit depths less 8.
+/// Returns the bytes of a record for the chroma format and the bit depths minus 8.
 fn formats(chroma: u32, luma_depth: u32, chroma_depth: u32) -> Option<[u8; 3]> {
     let at_most = |value: u32, most: u8| u8::try_from(value).ok().filter(|value| *value <= most);
     Some([0xfc | at_most(chroma, 3)?, 0xf8 | at_most(luma_depth, 7)?, 0xf8 | at_most(chroma_depth, 7)?])
@@ -124,7 +124,7 @@ fn hevc_record(sets: &[(u8, Vec<&Vec<u8>>); 3]) -> Option<Vec<u8>> {
         return None;
     }
     let payload = without_emulation_prevention(sets.get(1)?.1.first()?);
-    // Behind the NAL unit header of two bytes: sps_video_parameter_set_id to
+    // After the NAL unit header of two bytes: sps_video_parameter_set_id to
     // sps_temporal_id_nesting_flag (ISO/IEC 23008-2 §7.3.2.2).
     let head = *payload.get(2)?;
     let (sub_layers, nesting) = (head >> 1 & 7, head & 1);

@@ -44,7 +44,7 @@ fn advanced_audio(stated: &DeclaredCoding) -> Option<TrackEntry> {
     if !stated.private_data.is_empty() {
         return aac(&stated.private_data).map(|(entry, ..)| entry);
     }
-    // Without private data, the coding is AAC LC with the stated rate and channels.
+    // Without private data, the coding is AAC LC with the stated sampling rate and channels.
     let rate = AAC_RATES.iter().position(|rate| *rate == stated.sampling_rate)?;
     let channels = u32::from(stated.channels.min(7));
     aac(&aac_config(2, u32::try_from(rate).ok()?, channels)).map(|(entry, ..)| entry)
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn enhanced_ac_3_is_described_behind_the_extensible_format() {
+    fn enhanced_ac_3_is_described_after_the_extensible_format() {
         let record = [0x07, 0, 0x20, 0x0f, 0];
         let data = [&[0; EXTENSIBLE][..], &record].concat();
         assert_eq!(codec(&declared("EC-3", &data)).unwrap(), "ec-3");

@@ -202,7 +202,7 @@ mod tests {
         bytes
     }
 
-    /// A section with its header and CRC, behind a pointer.
+    /// A section with its header and CRC, after a pointer.
     fn section(table: u8, body: &[u8]) -> Vec<u8> {
         let length = u8::try_from(body.len() + 9).unwrap();
         let section = [&[table, 0xb0, length, 0, 1, 0xc1, 0, 0], body].concat();

@@ -7,39 +7,44 @@ use latemux_quantity::{ByteSize, TimeSpan};
 use latemux_storage::Options;
 use std::{fmt::Display, net::SocketAddr, path::PathBuf};
 
-/// Video-on-demand origin: stores each title once and serves it in the protocol of every player.
+/// Serve stored MP4 files as video on demand: HLS, DASH, Smooth Streaming and HDS.
+///
+/// Manifests and segments are made when players request them. Media is read from a folder, an HTTP
+/// server or a bucket. Other commands prepare, inspect and test titles.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  latemux serve ./films          Serve a folder, with a player page at http://127.0.0.1:8080/
+  latemux serve s3://bucket/vod  Serve a bucket
+  latemux inspect film.mp4       Show what a file contains, and what is wrong with it
+  latemux help load              Show the options of a command";
+
+// The help text of a command is the doc comment of its flags. A doc comment of the variant would
+// replace it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve media from a folder, an HTTP server or a bucket
     Serve(Box<Serve>),
-    /// Show the tracks, codecs and segment grid of a file, and the problems found in it
     Inspect(Inspect),
-    /// Write an index MP4: the sample tables of a file without its media, for a fast first request
     Index(Index),
-    /// Write a server manifest (.ism) that lists all tracks of some files
     Manifest(Manifest),
-    /// Write a title as fragmented MP4: CMAF track files with a segment index, or one ismv file
     Pack(Box<Pack>),
-    /// Simulate many viewers of any server, check the responses, and measure them
     Load(Box<crate::load::Load>),
-    /// Save a stream as a client receives it: the media as one MP4, and a list of the requests
     Capture(crate::capture::Capture),
-    /// Merge the results of several load runs and show them
     Report(crate::report::Report),
 }
 
+/// Serve media from a folder, an HTTP server or a bucket
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
     /// Media to serve: ./folder, https://host/path/, s3://bucket/prefix, gs://… or az://…
     pub(crate) source: Option<String>,
-    /// Configuration file (TOML). Flags override it
+    /// Configuration file (TOML); flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Print the resulting configuration and exit
@@ -51,8 +56,7 @@ pub(crate) struct Serve {
         help = with_default("Address to listen on", crate::config::Config::default().listen)
     )]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address of metrics, health checks and purging. Keep it out of the reach of clients [default:
-    /// none]
+    /// Address for metrics, health checks and purging; clients must not reach it [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
     /// Send the headers Server-Timing, Latemux-Cache and Latemux-Storage-Requests with each
@@ -65,7 +69,7 @@ pub(crate) struct Serve {
         help = with_default("Target duration of segments", segment_duration())
     )]
     pub(crate) segment_duration: Option<TimeSpan>,
-    /// Certificate chain (PEM). Serves HTTPS with HTTP/2
+    /// Certificate chain (PEM), to serve HTTPS with HTTP/2
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
@@ -74,40 +78,41 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "SIZE",
-        help = with_default("Memory for indexes of titles", ByteSize(OriginConfig::default().memory.index))
+        help = with_default("Memory for the indexes of titles", ByteSize(OriginConfig::default().memory.index))
     )]
     pub(crate) index_memory: Option<ByteSize>,
-    /// Write an index MP4 beside media that has none, so that other nodes read one small file. The
-    /// storage must allow writing
+    /// Write an index MP4 beside media that has none, so that other nodes only read that small
+    /// file. The storage must be writable
     #[arg(long)]
     pub(crate) write_index: bool,
-    /// Serve the URLs of nginx-vod-module too, below /hls/, /dash/, /mss/ and /hds/ or the
+    /// Also serve the URLs of nginx-vod-module, below /hls/, /dash/, /mss/ and /hds/ or the
     /// configured prefixes
     #[arg(long)]
     pub(crate) nginx_vod_urls: bool,
     #[arg(
         long,
         value_name = "SIZE",
-        help = with_default("Memory for source bytes. 0 keeps none", ByteSize(CacheConfig::default().memory))
+        help = with_default("Memory for cached source bytes; 0 for none", ByteSize(CacheConfig::default().memory))
     )]
     pub(crate) cache_memory: Option<ByteSize>,
-    /// Folder for source bytes, so that they outlive a restart
+    /// Folder for cached source bytes and indexes, which then survive a restart
     #[arg(long, value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     #[arg(
         long,
         value_name = "SIZE",
         requires = "cache_dir",
-        help = with_default("Most bytes in the folder of --cache-dir", ByteSize(CacheConfig::default().disk))
+        help = with_default("Disk space for cached source bytes in the folder of --cache-dir", ByteSize(CacheConfig::default().disk))
     )]
     pub(crate) cache_disk: Option<ByteSize>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }
 
+/// Show the tracks, segments and problems of a file or folder
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Inspect {
-    /// Path or URL of the file: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    /// Path or URL: ./movie.mp4, https://…, s3://bucket/movie.mp4
     pub(crate) target: String,
     /// Print JSON
     #[arg(long)]
@@ -119,6 +124,10 @@ pub(crate) struct Inspect {
     pub(crate) storage: Storage,
 }
 
+/// Write an index MP4: a small file that makes the first request of a title fast
+///
+/// It holds the sample tables of a media file, and points at the media. Servers use it instead of
+/// the media file's own tables.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Index {
     /// Path or URL of the media file: ./movie.mp4, https://…, s3://bucket/movie.mp4
@@ -126,14 +135,15 @@ pub(crate) struct Index {
     /// Output: a path, or s3://…, gs://… or az://… [default: movie.index.mp4 beside the file]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
-    /// Path or URL of the media, written into the index. Needed if the media is not in the folder
-    /// of the index or below it. Servers must be configured to allow this location
+    /// Path or URL of the media, to be written into the index. Needed if the media is not in the
+    /// folder of the index or below it. Servers must be configured to allow this location
     #[arg(long, value_name = "URL")]
     pub(crate) location: Option<String>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }
 
+/// Write a server manifest (.ism), which makes one title of several files
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Manifest {
     /// Output: title.ism, or s3://…, gs://… or az://…
@@ -146,9 +156,11 @@ pub(crate) struct Manifest {
     pub(crate) storage: Storage,
 }
 
-/// Writes the same segments that `serve` sends for the same target duration, and an index of them:
-/// CMAF track files (ftyp, moov, sidx, segments), or with --ismv one file of Smooth Streaming
-/// fragments (ftyp, moov, fragments, mfra).
+/// Write a title as CMAF files, or as one ismv file
+///
+/// The files hold the same segments that `serve` sends for the same target duration, and an index
+/// of them: CMAF track files (ftyp, moov, sidx, segments), or with --ismv one file of Smooth
+/// Streaming fragments (ftyp, moov, fragments, mfra).
 ///
 /// A CMAF file holds one track. An output named .cmfv, .cmfa or .cmft takes the video, audio or
 /// text track of its source. If there are several such tracks, choose one with --track, or write
@@ -159,11 +171,11 @@ pub(crate) struct Manifest {
 /// A file appears only when it is complete. Several files appear together at the end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Pack {
-    /// Title as `serve` takes it: a media file, an index MP4, a server manifest (.ism), or a folder
-    /// of files that play together. A path or URL: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    /// Path or URL of a title: a media file, an index MP4, a server manifest (.ism), or a folder of
+    /// files that play together
     pub(crate) source: String,
-    /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, one file for each
-    /// track
+    /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, there is
+    /// one file for each track
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: String,
     /// Target duration of fragments. A fragment begins at the first key frame at or after each
@@ -173,12 +185,12 @@ pub(crate) struct Pack {
     /// Write one Smooth Streaming file of all tracks, with tfxd and mfra
     #[arg(long)]
     pub(crate) ismv: bool,
-    /// Write only this track: video, audio or text, or its name in URLs (audio_eng, video=1200000).
-    /// May be repeated
+    /// Write only this track: video, audio or text, or its name in URLs (audio_eng, video=1200000);
+    /// can be repeated
     #[arg(long, value_name = "TRACK")]
     pub(crate) track: Vec<String>,
-    /// Path or host[:port] where an index MP4 or server manifest may point, besides its own folder.
-    /// May be repeated
+    /// Path or host[:port] that an index MP4 or server manifest may point to, besides its own
+    /// folder; can be repeated
     #[arg(long, value_name = "PLACE")]
     pub(crate) allow: Vec<String>,
     #[command(flatten)]

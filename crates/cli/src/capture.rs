@@ -13,7 +13,6 @@ use latemux_client::{
 };
 use latemux_quantity::TimeSpan;
 use std::{
-    ffi::OsStr,
     fs::{self, File},
     io::{self, BufWriter, Read, Seek, SeekFrom, Write, sink},
     path::{Path, PathBuf},
@@ -21,32 +20,34 @@ use std::{
 };
 use url::Url;
 
-/// Fetch a title of DASH, HLS, Smooth Streaming or HDS as a client, and save its media in one file.
+/// Save a stream as a client receives it: its media in one file, and a list of the requests
 ///
-/// Segments are fetched one after the other, and checked. The samples are those of the server,
-/// unchanged. The first failure ends the capture; the whole fragments until then stay in FILE.part.
-/// The extension of the output selects its format: .ts saves the packets of HLS, .flv the tags of
-/// HDS, and any other an MP4, for every protocol.
+/// The stream is DASH, HLS, Smooth Streaming or HDS. Its segments are fetched one after the other,
+/// and checked. The samples are those that the server sends, unchanged. The first failure ends the
+/// capture; the whole fragments received until then stay in FILE.part.
+///
+/// The extension of the output selects the format: .mp4, .m4v, .m4a or none for an MP4, which any
+/// stream can be saved as; .ts for the packets of HLS; .flv for the tags of HDS.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Capture {
     /// URL of the manifest
     pub(crate) url: String,
-    /// File to write: an MP4, .ts or .flv
+    /// File to write: .mp4 (also .m4v, .m4a or no extension), .ts or .flv
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// File for a line of JSON for each request: its time, URL, bytes and duration
+    /// File to which each request is written as a line of JSON: time, URL, bytes and duration
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Highest bit rate of the renditions to save: 800k, 3M, min, max
     #[arg(long, default_value = "max", value_name = "RATE")]
     pub(crate) rate: String,
-    /// Save the default text track too, or the first one: WebVTT and TTML in fragments
+    /// Also save the default text track, or else the first: WebVTT or TTML in fragments
     #[arg(long)]
     pub(crate) text: bool,
-    /// Other server that the manifest may refer to: host or host:port; can be repeated
+    /// Another server that the manifest may refer to: host or host:port; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// Maximum duration of a request
+    /// Time within which a response must be complete
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) timeout: TimeSpan,
     #[command(flatten)]
@@ -57,12 +58,7 @@ pub(crate) struct Capture {
 pub(crate) fn run(flags: &Capture) -> Result<()> {
     let url = Url::parse(&flags.url).with_context(|| flags.url.clone())?;
     let rate = parse_bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
-    let extension = flags.output.extension().map(OsStr::to_ascii_lowercase).unwrap_or_default();
-    let format = match extension.to_str() {
-        Some("ts") => OutputFormat::Ts,
-        Some("flv") => OutputFormat::Flv,
-        _ => OutputFormat::Mp4,
-    };
+    let format = format_of(&flags.output)?;
     let options = CaptureOptions { rate, format, text: flags.text };
     let mut hosts = AllowedHosts::default();
     hosts.allow_server(&url);
@@ -98,7 +94,7 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
             return Err(error);
         }
         Err(error) => {
-            return Err(error.context(format!("the media until then are in {}", part.display())));
+            return Err(error.context(format!("the media until then is in {}", part.display())));
         }
     };
     flushed.with_context(|| format!("cannot write {}", part.display()))?;
@@ -109,7 +105,20 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     say(&format!("{}: {tracks}{segments} segments; {bytes} bytes fetched\n", flags.output.display()))
 }
 
-/// Truncates a file behind its last whole fragment or packet: a full disk may have cut one. Returns
+/// Returns the format that the extension of an output selects.
+fn format_of(output: &Path) -> Result<OutputFormat> {
+    match output.extension().unwrap_or_default().to_ascii_lowercase().to_str() {
+        Some("" | "mp4" | "m4v" | "m4a") => Ok(OutputFormat::Mp4),
+        Some("ts") => Ok(OutputFormat::Ts),
+        Some("flv") => Ok(OutputFormat::Flv),
+        _ => bail!(
+            "{}: cannot write this format, only .mp4 (also .m4v, .m4a or no extension), .ts and .flv",
+            output.display()
+        ),
+    }
+}
+
+/// Truncates a file after its last whole fragment or packet: a full disk may have cut one. Returns
 /// the length that is left.
 fn truncate_to_whole(part: &Path, format: OutputFormat) -> Result<u64, io::Error> {
     let mut file = File::options().read(true).write(true).open(part)?;

@@ -1,8 +1,8 @@
 //! `latemux inspect`: shows the tracks of a file or title, their bit rates in manifests, and the
 //! problems found.
 
-use crate::{args, serve::say};
-use anyhow::{Context, Result};
+use crate::{args, location::error_at, serve::say};
+use anyhow::Result;
 use latemux_index::{
     Title,
     media::{IndexSource, MediaIndex, Samples, TrackKind},
@@ -32,7 +32,7 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
     let title = runtime.block_on(async {
         let (storage, key) = latemux_storage::open::open_object(&flags.target, &flags.storage.options())?;
         let origin = Origin::new(storage, config);
-        origin.title(key.as_str()).await.with_context(|| flags.target.clone())
+        origin.title(key.as_str()).await.map_err(|error| error_at(&flags.target, &key, &error))
     })?;
     let report = report(&title);
     say(&if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { text(&report) })

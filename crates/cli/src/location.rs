@@ -1,9 +1,20 @@
-//! Relative paths from one file to another in the same folder or below.
+//! Locations as the user wrote them: in errors, and relative to each other.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
+use latemux_storage::Key;
 use percent_encoding::percent_decode_str;
 use std::path::{Path, PathBuf};
 use url::Url;
+
+/// Makes the message of an error at a location whose last component is `key`. If the error begins
+/// with that key, the key is not repeated.
+pub(crate) fn error_at(location: &str, key: &Key, error: &latemux_origin::Error) -> Error {
+    let text = error.to_string();
+    match location.strip_suffix(key.as_str()) {
+        Some(folder) if text.starts_with(key.as_str()) => anyhow!("{folder}{text}"),
+        _ => anyhow!("{location}: {text}"),
+    }
+}
 
 /// Returns the path from the folder of `file` to `target`, both given as the user wrote them.
 /// Returns `None` if the target is not in that folder or below it.
@@ -25,7 +36,7 @@ fn split(location: &str) -> Result<(String, PathBuf)> {
             let service = format!("{}://{}", url.scheme(), url.authority());
             return Ok((service, PathBuf::from(&*path)));
         }
-        url.to_file_path().map_err(|()| anyhow::anyhow!("{location}: not the address of a local file"))?
+        url.to_file_path().map_err(|()| anyhow!("{location}: not the address of a local file"))?
     } else {
         PathBuf::from(location)
     };

@@ -1,4 +1,4 @@
-//! The `latemux` binary: the server, and tools that prepare, inspect and test titles.
+//! The binary `latemux`: the server, and tools that prepare, inspect and test titles.
 
 mod args;
 mod capture;

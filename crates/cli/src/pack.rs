@@ -5,7 +5,7 @@ mod write;
 
 use crate::{
     args,
-    location::relative,
+    location::{error_at, relative},
     manifest::warn,
     read_index::progress,
     serve::{say, stop_signal},
@@ -55,7 +55,7 @@ async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
     let origin = Origin::new(storage, config);
     let bar = progress(&flags.source);
     let title = tokio::select! {
-        title = origin.title(key.as_str()) => title.with_context(|| flags.source.clone())?,
+        title = origin.title(key.as_str()) => title.map_err(|error| error_at(source, &key, &error))?,
         () = &mut stop => return Err(anyhow!("stopped: nothing was written")),
     };
     for problem in title.title.problems() {

@@ -1,5 +1,6 @@
 //! Reads the index of a file or URL, with a progress bar.
 
+use crate::location::error_at;
 use anyhow::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latemux_index::{
@@ -43,7 +44,7 @@ pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Resul
         let index = reader.step().await.map_err(|error| match error {
             // The error names the source already.
             latemux_origin::Error::Index { .. } => Error::from(error),
-            _ => Error::from(error).context(source.to_owned()),
+            _ => error_at(source, &key, &error),
         })?;
         if let Some(index) = index {
             bar.finish_and_clear();

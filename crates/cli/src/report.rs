@@ -14,14 +14,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Add up the results of runs of `load`, and compare the runs.
+/// Report the results of load tests: merge the parts of each run, and compare runs
 ///
-/// A run is a folder with a file for each of its parts. The report consists of report.html, a page
-/// with plots that opens without a server, and of requests.csv, errors.csv, seconds.csv and
-/// histograms.csv.
+/// A run is a folder with one file for each machine that took part. The report consists of
+/// report.html, a page with plots that opens without a server, and of requests.csv, errors.csv,
+/// seconds.csv and histograms.csv.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Report {
-    /// Folders that `load --out` wrote to; also s3://bucket/folder, gs:// or az://
+    /// Folders that `load --out` wrote: paths, s3://bucket/folder, gs://… or az://…
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
     /// Folder for the report [default: the first RUN that is a local folder]

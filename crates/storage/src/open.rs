@@ -19,12 +19,12 @@ use url::Url;
 #[non_exhaustive]
 pub enum OpenError {
     /// The folder does not exist or cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{path}: {error}")]
     Folder {
         /// Path as the user wrote it.
         path: String,
         /// Cause of the failure.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The text is not a valid location.
     #[error("{0}")]
@@ -38,8 +38,8 @@ pub enum OpenError {
         detail: String,
     },
     /// TLS cannot be set up.
-    #[error("TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    #[error("cannot set up TLS: {0}")]
+    Tls(rustls::Error),
 }
 
 /// Opens a storage: a folder, `file:///folder`, `http(s)://host/path/`, `s3://bucket/prefix`,
@@ -67,7 +67,7 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
 }
 
 fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError> {
-    Ok(Client::new(options, Arc::clone(account))?)
+    Client::new(options, Arc::clone(account)).map_err(OpenError::Tls)
 }
 
 /// Opens an `s3://` location as a bucket, which tests can fill.
@@ -96,7 +96,7 @@ pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage
         }
     };
     // The target of a link counts, not the folder that contains the link.
-    let failed = |source| OpenError::Folder { path: location.to_owned(), source };
+    let failed = |error| OpenError::Folder { path: location.to_owned(), error };
     let path = path.canonicalize().map_err(failed)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
     let key = Key::root().join(name).ok_or_else(nameless)?;
@@ -141,7 +141,7 @@ pub(crate) fn without_secrets(location: &str) -> String {
 }
 
 pub(crate) fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
-    let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
+    let failed = |error| OpenError::Folder { path: path.display().to_string(), error };
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
 

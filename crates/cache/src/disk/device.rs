@@ -16,7 +16,6 @@ pub struct OpenError {
     /// Path of the folder.
     pub dir: String,
     /// Cause of the failure.
-    #[source]
     pub error: std::io::Error,
 }
 

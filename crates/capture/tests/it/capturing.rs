@@ -85,7 +85,7 @@ async fn dash_of_byte_ranges_and_hls_of_fragments_are_captured() {
     done.unwrap();
     assert!(trace.iter().all(|line| line["what"] == "manifest" || line["range"].is_string()));
     let video = concatenated(&folder, &["index-stream0.mp4".to_owned()]);
-    // The list names audio segments behind the end of the period, which are not played.
+    // The list names audio segments after the end of the period, which are not played.
     assert_same_packets(&probe_bytes(&out)[..1], &video);
 
     let folder = hls("cmaf", "-hls_segment_type fmp4");
@@ -195,8 +195,8 @@ async fn packed_audio_is_captured_across_a_wrap_of_its_time_stamps() {
 #[tokio::test(start_paused = true)]
 async fn unsupported_outputs_are_refused_and_failures_keep_whole_fragments() {
     for (server, manifest, format, why) in [
-        (files(hls("ts", "")), "index.m3u8", OutputFormat::Flv, "this hls as Flash video cannot be captured"),
-        (files(hds()), "index.f4m", OutputFormat::Ts, "this hds as transport stream cannot be captured"),
+        (files(hls("ts", "")), "index.m3u8", OutputFormat::Flv, "this hls stream cannot be saved as .flv"),
+        (files(hds()), "index.f4m", OutputFormat::Ts, "this hds stream cannot be saved as .ts"),
         (
             files(hls_group("group-ts", "")),
             "index.m3u8",

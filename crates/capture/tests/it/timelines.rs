@@ -144,7 +144,7 @@ async fn discontinuities_are_captured_as_one_timeline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_continue_with_other_pids_behind_a_discontinuity() {
+async fn streams_continue_with_other_pids_after_a_discontinuity() {
     let other = "-hls_segment_options mpegts_start_pid=768:mpegts_pmt_start_pid=4608";
     let (one, two) = (hls("ts", ""), hls("ts-pids", other));
     let packet = |folder: &PathBuf| fs::read(folder.join("index0.ts")).unwrap()[..188 * 3].to_vec();

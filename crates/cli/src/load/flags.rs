@@ -19,52 +19,52 @@ const TRACE: &str = "trace:";
 /// The number of connections above which each has a smaller read buffer.
 const MANY_CONNECTIONS: u64 = 1000;
 
-/// Play titles of any server as many viewers do, check the responses, and measure them.
+/// Load-test any streaming server: simulate viewers, check and measure the responses
 ///
 /// Players of HLS, DASH, Smooth Streaming and HDS read the manifest, choose renditions, keep a
-/// buffer and play in real time. The titles are distributed over the players in turn. Every body is
-/// checked: its boxes or packets must be intact, its times continuous, and its length as promised.
-/// Failures are counted by reason, and make the command fail. Latency counts from the time a
-/// request was due.
+/// buffer and play in real time. If several titles are given, the players take them in turn. Every
+/// response is checked: its boxes or packets must be intact, its times continuous, and its length
+/// as declared. Failures are counted by reason, and make the command fail. Latency is measured from
+/// the time when a request was due.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Load {
-    /// URLs of manifests; with --single any URLs
+    /// URLs of manifests; with --single, any URLs
     #[arg(required_unless_present = "host_stats", value_name = "URL")]
     pub(crate) urls: Vec<String>,
     /// Number of players
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) players: u64,
-    /// Time over which players start
+    /// Time over which the starts of players are spread
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub(crate) ramp: TimeSpan,
-    /// Start of players: `closed` (evenly over the ramp; with --duration, a player that has
-    /// finished starts again) or `poisson:RATE` (at random, RATE per second)
+    /// When players start: `closed` (evenly over the ramp; with --duration, a player that has
+    /// finished starts again) or `poisson:RATE` (at random, RATE per second on average)
     #[arg(long, default_value = "closed", value_name = "HOW")]
     pub(crate) arrivals: Arrivals,
-    /// Duration of the run [default: until all have played]
+    /// Duration of the run [default: until all players have finished]
     #[arg(long, value_name = "DURATION")]
     pub(crate) duration: Option<TimeSpan>,
-    /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, or
-    /// trace:FILE (lines of seconds and RATE)
+    /// How players choose renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random,
+    /// or trace:FILE (each line holds a time in seconds and a RATE)
     #[arg(long, default_value = "throughput", value_name = "HOW")]
     pub(crate) abr: String,
-    /// Media that players keep buffered
+    /// Amount of media that a player keeps buffered
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) buffer: TimeSpan,
-    /// Buffered media with which playback starts, or continues after a stall
+    /// Amount of buffered media at which playback starts, and resumes after a stall
     #[arg(long, default_value = "2s", value_name = "DURATION")]
     pub(crate) start_buffer: TimeSpan,
-    /// Seeks of each player per minute
+    /// Random seeks of each player per minute, on average
     #[arg(long, default_value_t = 0.0, value_name = "RATE")]
     pub(crate) seek_rate: f64,
-    /// Fetch subtitles too: the default ones, or the first
+    /// Also fetch subtitles: the default ones, or else the first
     #[arg(long, conflicts_with = "single")]
     pub(crate) text: bool,
-    /// Fetch one segment after the other, audio before video, as fast as possible, as in published
-    /// load tests
+    /// Fetch one segment after the other as fast as possible, audio before video, as published load
+    /// tests do
     #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
     pub(crate) sequence: bool,
-    /// Request one URL again and again, as `ab` does, or several in turn
+    /// Request the URL repeatedly, as `ab` does; several URLs are requested in turn
     #[arg(long, conflicts_with_all = ["players", "ramp", "arrivals", "abr", "seek_rate"])]
     pub(crate) single: bool,
     /// With --single: number of connections
@@ -73,29 +73,31 @@ pub(crate) struct Load {
     /// With --single: number of requests
     #[arg(long, value_name = "N", requires = "single")]
     pub(crate) requests: Option<u64>,
-    /// With --single: requests per second, each due at its time, independent of the others
+    /// With --single: requests per second; each is due at its own time, whether or not earlier ones
+    /// have ended
     #[arg(long, value_name = "RATE", requires = "single")]
     pub(crate) rate: Option<f64>,
-    /// Other server that manifests may refer to: host or host:port; can be repeated
+    /// Another server that manifests may refer to: host or host:port; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// Maximum duration of a request
+    /// Time within which a response must be complete
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) timeout: TimeSpan,
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
-    /// Serve a page that shows the run while it lasts, at this address, such as 127.0.0.1:9100
+    /// Address at which to serve a page that shows the run while it lasts, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) ui: Option<SocketAddr>,
-    /// With --ui: show also the resource usage of a machine that runs `latemux load --host-stats`
-    /// at this address; can be repeated
+    /// With --ui: also show the resource usage of the machine at this address, on which
+    /// `latemux load --host-stats` runs; can be repeated
     #[arg(long, value_name = "HOST:PORT", requires = "ui")]
     pub(crate) watch_host: Vec<String>,
     /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at
-    /// this address, for --watch-host elsewhere, until stopped
+    /// this address until stopped; a run on another machine shows it with --watch-host
     #[arg(long, value_name = "ADDR:PORT", exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
-    /// Folder for the results, for `latemux report`; also s3://bucket/folder, gs:// or az://
+    /// Folder for the results, which `latemux report` reads: a path, s3://bucket/folder, gs://… or
+    /// az://…
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<String>,
     #[command(flatten)]
@@ -103,10 +105,11 @@ pub(crate) struct Load {
     /// Start time: 2026-11-21T10:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<String>,
-    /// Run only part i of N (the first i is 0) of the players or requests; the others run elsewhere
+    /// Run only part i of N of the players or requests, where the first i is 0; other machines run
+    /// the other parts
     #[arg(long, default_value_t, value_name = "i/N")]
     pub(crate) shard: Shard,
-    /// Random seed: the same seed gives the same arrivals, seeks and random choices
+    /// Random seed: runs with the same seed have the same arrivals, seeks and random choices
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,
 }

@@ -1,5 +1,4 @@
-//! `capture` against `serve`: ffprobe finds the check_same packets in the captured file as in the
-//! source.
+//! `capture` against `serve`: ffprobe finds the same packets in the captured file as in the source.
 
 use crate::{
     server::{Server, samples},
@@ -28,8 +27,7 @@ fn times(stream: &Stream) -> Vec<(f64, f64)> {
     stream.packets.iter().map(|p| (seconds(p.dts), seconds(p.pts))).collect()
 }
 
-/// Checks that `ours` has the packets of `theirs`, at the check_same times or all later by the
-/// check_same amount.
+/// Checks that `ours` has the packets of `theirs`, at the same times, or all later by one amount.
 ///
 /// `early` is the time by which ffprobe presents the video of the source too late. That happens in
 /// fragments with negative composition offsets, because ffprobe decodes no frame after its
@@ -150,8 +148,8 @@ fn streams_are_captured_in_their_own_container() {
         }
     }
     for (manifest, name, why) in [
-        (".mpd", "no.ts", "this dash as transport stream cannot be captured"),
-        (".m3u8", "no.flv", "this hls as Flash video cannot be captured"),
+        (".mpd", "no.ts", "this dash stream cannot be saved as .ts"),
+        (".m3u8", "no.flv", "this hls stream cannot be saved as .flv"),
         ("gone/.mpd", "no.mp4", "status_404"),
     ] {
         let url = format!("http://{}/lighthouse.mp4/{manifest}", server.address);
@@ -166,6 +164,29 @@ fn streams_are_captured_in_their_own_container() {
                 .unwrap()
                 .starts_with("no"))
         );
+    }
+}
+
+#[test]
+fn a_capture_named_mkv_was_an_mp4() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["cap.mkv", "cap.webm", "cap.mov", "cap.m3u8"] {
+        // Nothing is requested: no server listens at this address.
+        let out = folder.path().join(name);
+        let refused = latemux(&["capture", "http://127.0.0.1:1/.mpd", "-o", out.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(1));
+        for container in [name, ".mp4", ".ts", ".flv"] {
+            assert!(said(&refused).contains(container), "{}", said(&refused));
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
+    }
+    let server = Server::start(&samples(), &[], &[]);
+    let url = format!("http://{}/lighthouse.mp4/.mpd", server.address);
+    for name in ["cap", "cap.MP4", "cap.m4v"] {
+        let out = folder.path().join(name);
+        let captured = latemux(&["capture", &url, "-o", out.to_str().unwrap()]);
+        assert!(captured.status.success(), "{}", said(&captured));
+        assert_eq!(fs::read(out).unwrap()[4..8], *b"ftyp", "{name}");
     }
 }
 

@@ -48,6 +48,31 @@ fn an_unknown_key_is_named_in_the_error() {
 }
 
 #[test]
+fn the_longer_help_texts_were_not_shown() {
+    let help = latemux(&["--help"]);
+    assert!(stdout(&help).starts_with("Serve stored MP4 files as video on demand"), "{}", stdout(&help));
+    for line in stdout(&help).lines().skip_while(|line| *line != "Commands:").skip(1) {
+        // Each command has one line.
+        assert!(line.is_empty() || line.starts_with("  ") && !line.starts_with("   "), "{line}");
+        if line.is_empty() {
+            break;
+        }
+    }
+    for (command, text) in [
+        ("pack", "A CMAF file holds one track."),
+        ("load", "Failures are counted by reason, and make the command fail."),
+        ("capture", "The first failure ends the"),
+        ("report", "one file for each machine"),
+        ("index", "It holds the sample tables"),
+    ] {
+        let help = latemux(&[command, "--help"]);
+        assert!(stdout(&help).contains(text), "{}", stdout(&help));
+    }
+    let longest = stdout(&help).lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(100), "{}", stdout(&help));
+}
+
+#[test]
 fn errors_are_one_line() {
     for (args, word) in [
         (&["serve"][..], "nothing to serve"),

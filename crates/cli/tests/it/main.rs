@@ -11,6 +11,7 @@ mod configuration;
 mod crawl;
 mod full_disk;
 mod load;
+mod messages;
 mod nginx_vod;
 mod open_files;
 mod pack;

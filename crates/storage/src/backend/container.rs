@@ -97,10 +97,10 @@ impl fmt::Debug for ContainerCredentials {
 #[derive(Debug, thiserror::Error)]
 enum NoCredentials {
     #[error("the token cannot be read: {0}")]
-    Token(#[from] std::io::Error),
+    Token(std::io::Error),
     #[error("the token is not a valid header")]
     TokenText,
-    #[error("{0}")]
+    #[error(transparent)]
     Failure(#[from] Failure),
     /// Not a [`Failure`], which would mean that the object is missing or access to it denied.
     #[error("the agent answered {0}")]
@@ -108,7 +108,7 @@ enum NoCredentials {
     #[error("{0}")]
     Document(serde_json::Error),
     #[error("the request cannot be made: {0}")]
-    Request(#[from] http::Error),
+    Request(http::Error),
 }
 
 #[derive(Deserialize)]
@@ -157,7 +157,7 @@ impl ContainerCredentials {
             http::Request::builder().uri(self.address.as_str()).header(ACCEPT, "application/json");
         let token = match (&self.agent.token_file, &self.agent.token) {
             // The file is rewritten from time to time, so it is read each time.
-            (Some(file), _) => Some(tokio::fs::read_to_string(file).await?),
+            (Some(file), _) => Some(tokio::fs::read_to_string(file).await.map_err(NoCredentials::Token)?),
             (None, token) => token.clone(),
         };
         if let Some(token) = token {
@@ -165,7 +165,7 @@ impl ContainerCredentials {
             token.set_sensitive(true);
             request = request.header(AUTHORIZATION, token);
         }
-        let request: HttpRequest = request.body(HttpRequestBody::empty())?;
+        let request: HttpRequest = request.body(HttpRequestBody::empty()).map_err(NoCredentials::Request)?;
         let response = self.client.document(request, MAX_DOCUMENT).await?;
         if !response.status().is_success() {
             return Err(NoCredentials::Refused(response.status()));
