@@ -59,7 +59,7 @@ fn around(
     build: impl FnOnce(Client, String) -> object_store::Result<Bucket>,
 ) -> Result<Arc<dyn Storage>, OpenError> {
     let account = Arc::new(Account::new(options));
-    let client = Client::new(options, Arc::clone(&account))?;
+    let client = Client::new(options, Arc::clone(&account)).map_err(OpenError::Tls)?;
     let bucket =
         build(client, name.clone()).map_err(|e| OpenError::Settings { name, detail: e.to_string() })?;
     Ok(Arc::new(StorageClient::over(Arc::new(bucket), account, options, true)))
