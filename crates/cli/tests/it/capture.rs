@@ -10,8 +10,8 @@ use latemux_testmedia::{
 };
 use std::{fs, path::Path};
 
-/// Largest difference of times from those of the source, in seconds, besides a constant: the
-/// rounding to the time scale of the protocol.
+/// Largest difference of times from those of the source, in seconds, apart from a constant. It
+/// comes from rounding to the timescale of the protocol.
 const EXACT: f64 = 0.0;
 const TS: f64 = 1.1 / 90_000.0;
 const SMOOTH: f64 = 2.2e-7;

@@ -118,7 +118,7 @@ fn counted_in(table: &Path, run: &Path) -> Vec<String> {
 }
 
 #[test]
-fn parts_that_start_together_make_the_unsharded_run() {
+fn parts_that_start_together_add_up_to_the_unsharded_run() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
     let one = folder.path().join("one");

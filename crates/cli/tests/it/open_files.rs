@@ -25,7 +25,7 @@ fn started_with(limits: &str) -> (String, u64) {
 
 #[test]
 fn the_limit_is_raised_to_what_connections_need() {
-    // Storage and files need some more than the 10,000 connections.
+    // Storage and files need some more besides the 10,000 connections.
     let (log, most) = started_with("ulimit -Sn 100; ulimit -Hn 16000");
     assert!((10_000..16_000).contains(&most) && !log.contains("open_files"), "{most}: {log}");
     let (log, most) = started_with("ulimit -Sn 100; ulimit -Hn 4000");

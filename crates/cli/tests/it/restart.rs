@@ -18,7 +18,7 @@ fn metric(server: &Server, name: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
-/// Dropping a server kills the process, which leaves it no time for anything.
+/// Dropping a server kills the process, which then has no time to write anything.
 #[test]
 fn indexes_outlive_a_process_that_is_killed() {
     let cache = TempDir::new().unwrap();

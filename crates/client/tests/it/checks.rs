@@ -14,7 +14,7 @@ use latemux_testmedia::{
 use proptest::{prelude::*, sample::Index};
 use std::{fs, path::Path, sync::Arc};
 
-/// A segment with what is needed to check it.
+/// A segment, and what is needed to check it.
 #[derive(Debug, Clone)]
 struct Segment {
     container: Container,

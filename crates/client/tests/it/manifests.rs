@@ -1,4 +1,4 @@
-//! Manifests written by hand from the standards, in every way of addressing segments.
+//! Manifests written by hand from the standards, with every kind of segment addressing.
 
 use crate::several::periods;
 use latemux_client::{

@@ -1,4 +1,4 @@
-//! Requests against a server in memory: what is sent, what is measured, and each way to fail.
+//! Requests to a server in memory: what is sent, what is measured, and each way to fail.
 
 use futures_util::future::BoxFuture;
 use latemux_client::{
@@ -47,7 +47,7 @@ fn redirect(status: u16, to: &str) -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_count_from_when_a_request_was_due() {
+async fn times_are_measured_from_when_a_request_was_due() {
     let server = MemoryServer::new(|_| Reply { delay: Duration::from_secs(2), ..Reply::ok("body") });
     let due = Instant::now();
     tokio::time::advance(Duration::from_secs(3)).await;
@@ -76,7 +76,7 @@ async fn a_connection_is_used_again_even_after_an_error() {
     assert_eq!(paths, ["/a", "/missing", "/moved", "/there", "/b"]);
     assert_eq!(server.connections(), 1);
 
-    // A long body of an error is not read for the sake of the connection.
+    // The long body of an error is not read just to keep the connection.
     let server = MemoryServer::new(|_| Reply { body: vec![0; 1 << 20], ..Reply::status(500) });
     let client = server.client();
     let mut connection = Connection::default();

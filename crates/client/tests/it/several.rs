@@ -45,8 +45,8 @@ fn dash_periods_are_joined() {
         presentation.sets[0].renditions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(),
         ["lo", "hi"]
     );
-    // Without a rendition of the same name: the highest one whose bit rate is not higher, or the
-    // lowest.
+    // Without a rendition of the same name: the highest one whose bit rate is not above its own, or
+    // else the lowest.
     let of = |name: &str, ad: &str| {
         vec![
             format!("title/a/{name}-0.m4s @0 +4"),
