@@ -1,6 +1,7 @@
 //! `latemux capture`: saves a stream as a client receives it.
 
 use crate::{
+    location::http_url,
     serve::{say, stop_signal},
     trust::TrustFlags,
 };
@@ -18,7 +19,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use url::Url;
 
 /// Save a stream as a client receives it: its media in one file, and a list of the requests
 ///
@@ -56,7 +56,7 @@ pub(crate) struct Capture {
 
 /// Runs until the title is saved, something fails, or a signal stops it.
 pub(crate) fn run(flags: &Capture) -> Result<()> {
-    let url = Url::parse(&flags.url).with_context(|| flags.url.clone())?;
+    let url = http_url(&flags.url)?;
     let rate = parse_bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
     let format = format_of(&flags.output)?;
     let options = CaptureOptions { rate, format, text: flags.text };

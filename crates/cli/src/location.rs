@@ -1,6 +1,6 @@
 //! Locations as the user wrote them: in errors, and relative to each other.
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use latemux_storage::Key;
 use percent_encoding::percent_decode_str;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,13 @@ pub(crate) fn error_at(location: &str, key: &Key, error: &latemux_origin::Error)
         Some(folder) if text.starts_with(key.as_str()) => anyhow!("{folder}{text}"),
         _ => anyhow!("{location}: {text}"),
     }
+}
+
+/// Parses the URL of a stream.
+pub(crate) fn http_url(text: &str) -> Result<Url> {
+    let url = Url::parse(text).with_context(|| format!("{text} is not a URL"))?;
+    ensure!(matches!(url.scheme(), "http" | "https"), "{text}: neither http nor https");
+    Ok(url)
 }
 
 /// Returns the path from the folder of `file` to `target`, both given as the user wrote them.
@@ -30,7 +37,7 @@ pub(crate) fn relative(file: &str, target: &str) -> Result<Option<String>> {
 /// in the folder of a local file are resolved.
 fn split(location: &str) -> Result<(String, PathBuf)> {
     let path = if location.contains("://") {
-        let url = Url::parse(location).with_context(|| location.to_owned())?;
+        let url = Url::parse(location).with_context(|| format!("{location} is not a URL"))?;
         if url.scheme() != "file" {
             let path = percent_decode_str(url.path()).decode_utf8().with_context(|| location.to_owned())?;
             let service = format!("{}://{}", url.scheme(), url.authority());

@@ -1,7 +1,7 @@
 //! `latemux report`: adds up the results of runs of `load`.
 
 use crate::{args::Storage, serve::say};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use futures_util::StreamExt as _;
 use latemux_load::{
@@ -37,7 +37,11 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
         return Ok(Run::read(Path::new(run))?);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let parts = runtime.block_on(fetch(run, flags)).with_context(|| run.to_owned())?;
+    // Errors about the root begin with its empty key.
+    let parts = runtime.block_on(fetch(run, flags)).map_err(|error| {
+        let text = format!("{error:#}");
+        anyhow!("{run}: {}", text.trim_start_matches(": "))
+    })?;
     Ok(Run::merge(run, &parts)?)
 }
 

@@ -58,8 +58,8 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
             "http" | "https" => (Arc::new(HttpServer::new(&url, client(options, &account)?)), true),
             "s3" | "gs" | "az" => (Arc::new(any_bucket(&url, options, &account)?), true),
             scheme => {
-                let detail = "not one of file, http, https, s3, gs, az";
-                return Err(OpenError::Location(format!("{scheme}: {detail}")));
+                let detail = "not a path, file://, http://, https://, s3://, gs:// or az://";
+                return Err(OpenError::Location(format!("{scheme}://: {detail}")));
             }
         },
     };

@@ -1,7 +1,7 @@
 //! The command-line flags of `load`.
 
 use super::Job;
-use crate::{args::Storage, trust::TrustFlags};
+use crate::{args::Storage, location::http_url, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use latemux_client::http::{AllowedHosts, ClientOptions};
@@ -146,12 +146,7 @@ impl Load {
     }
 
     fn urls(&self) -> Result<Vec<Url>> {
-        let url = |text: &String| {
-            let url = Url::parse(text).with_context(|| text.clone())?;
-            ensure!(matches!(url.scheme(), "http" | "https"), "{text}: neither http nor https");
-            Ok(url)
-        };
-        self.urls.iter().map(url).collect()
+        self.urls.iter().map(|text| http_url(text)).collect()
     }
 
     pub(super) fn behaviour(&self) -> Result<Behaviour> {
