@@ -94,7 +94,7 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
             return Err(error);
         }
         Err(error) => {
-            return Err(error.context(format!("the media until then is in {}", part.display())));
+            bail!("{error:#}; the media received until then is in {}", part.display());
         }
     };
     flushed.with_context(|| format!("cannot write {}", part.display()))?;

@@ -11,8 +11,8 @@ export interface Quantiles {
 }
 
 /**
- * What a machine did in a second. `cpu` is a part of all its cores, from 0 to 1; the rest are
- * bytes, or bytes per second.
+ * The usage of a machine in one second. `cpu` is the used share of all its cores, from 0 to 1. The
+ * other values are bytes, or bytes per second.
  */
 export interface HostUse {
   cpu: number;
@@ -51,7 +51,7 @@ export interface Host {
   name: string;
   cores: number;
   memory: number;
-  /** The reason why nothing is known of the machine; `null` if its usage is known. */
+  /** The reason why nothing is known about the machine; `null` if its usage is known. */
   error: string | null;
 }
 
@@ -92,7 +92,7 @@ export interface Sums {
 /** A response of `/live.json`. */
 export interface LiveData extends Sums {
   ended: boolean;
-  /** The number of the first sample to request next. */
+  /** The index of the first sample to request next. */
   next: number;
   hosts: Host[];
   samples: LiveSample[];

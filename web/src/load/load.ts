@@ -1,6 +1,6 @@
-// The page of a load run. `latemux load --ui` serves it: it then requests new samples each second,
-// and keeps what it has when the run is over. `latemux report` writes the same page as one file,
-// with its data in the element #report.
+// The page of a load run. `latemux load --ui` serves it. The page then requests new samples each
+// second, and stays as it is when the run is over. `latemux report` writes the same page as one
+// file, with its data in the element #report.
 
 import type { LiveData, LiveSample, ReportData } from "./data";
 import { clock } from "./numbers";
@@ -8,7 +8,7 @@ import { LivePlots, ReportPlots } from "./plots";
 import { RunView, liveTiles, reportTiles, showHosts } from "./tables";
 
 const PERIOD_MS = 1000;
-/** A busy generator may take a while to respond. */
+/** A busy load generator may need some seconds to respond. */
 const TIMEOUT_MS = 10_000;
 /** The number of samples that the generator keeps: six hours. */
 const MAX_SAMPLES = 6 * 3600;
@@ -68,7 +68,7 @@ class LivePage {
         await this.#update();
         const elapsed = clock(this.#samples.at(-1)?.at ?? 0);
         if (this.#data?.ended) setState("ended", `Ended after ${elapsed}`);
-        else setState("running", `Running, ${elapsed}`);
+        else setState("running", `Running for ${elapsed}`);
         this.#show();
         if (this.#data?.ended) return;
       } catch {

@@ -71,7 +71,7 @@ const percent = (value: number) => `${(value * 100).toFixed(value < 0.1 && value
 const micros = (value: number) => plain(time(value));
 const perSecond = (of: (sample: Sample) => number) => (sample: Sample) => of(sample) / sample.took;
 
-const THROUGHPUT: Plan = { name: "Throughput", unit: "of bodies", label: (v) => plain(bitRate(v)), least: 8000 };
+const THROUGHPUT: Plan = { name: "Throughput", unit: "of response bodies", label: (v) => plain(bitRate(v)), least: 8000 };
 const LATENCY: Plan = { name: "Latency", unit: "of the requests that ended in a second", label: micros, least: 100 };
 const REQUESTS: Plan = { name: "Requests", unit: "per second", label: whole, least: 1 };
 const PLAYERS: Plan = { name: "Players", unit: "playing, and stalls that began in a second", label: whole, least: 1 };
