@@ -2,20 +2,26 @@
 // selection closes the session before it.
 
 import { addressOf, basePath, fromQuery, fromText, manifestAddress, selection, toQuery, type Selection } from "./address";
-import { loadLibrary, markCurrent, showTitles } from "./library";
+import { filterTitles, loadLibrary, markCurrent, markObstacle, showTitles, type Library } from "./library";
+import { request } from "./origin";
 import { PlayerView } from "./player-view";
 import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
 import type { Failure, Session } from "./session";
+import { obstacles, readTracks, type Track } from "./tracks";
 import { watchTraffic } from "./traffic";
 import { TrafficView } from "./traffic-view";
 
 const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
 
+/** Most titles that are tried to find one that can be played here. */
+const MAX_TRIED = 8;
+
 const titles = element("titles");
+const search = element<HTMLFormElement>("search");
 const other = element<HTMLFormElement>("other");
 const protocolForm = element<HTMLFormElement>("protocol");
 const playerMenu = element<HTMLSelectElement>("player-choice");
-const manifest = element<HTMLInputElement>("manifest");
+const manifest = element<HTMLTextAreaElement>("manifest");
 const view = new PlayerView(element("player"));
 const traffic = new TrafficView(element("downloads"));
 
@@ -61,20 +67,36 @@ function showAddresses(chosen: Selection): void {
   element("addresses").replaceChildren(...links.flatMap((link, place) => (place > 0 ? [" · ", link] : [link])));
 }
 
-/** Requests the manifest and returns the origin's error, or null if there is none. */
-async function originError(address: string): Promise<string | null> {
+/** Returns the origin's refusal of an address, in words, or null if it responds. */
+async function refusal(address: string): Promise<string | null> {
+  if (!address.startsWith(location.origin)) return null;
   try {
-    const response = await fetch(address);
-    if (response.ok) return null;
-    const body = await response.text();
-    const reason = response.headers.get("content-type")?.includes("json") ? JSON.parse(body).reason : body.slice(0, 200);
-    return `The origin's response: ${response.status} ${reason}`;
+    const response = await request(address);
+    await response.body?.cancel();
+    return null;
   } catch (error) {
-    return `The origin cannot be reached: ${String(error)}`;
+    return (error as Error).message;
   }
 }
 
-async function open(chosen: Selection): Promise<void> {
+/** Returns the tracks of a title; none if only the manifest of the chosen protocol can be read. */
+async function tracksOf(chosen: Selection): Promise<Track[]> {
+  try {
+    return await readTracks(chosen);
+  } catch (error) {
+    if (chosen.protocol === "dash" || (await refusal(manifestAddress(chosen))) !== null) throw error;
+    return [];
+  }
+}
+
+interface Manner {
+  /** Another protocol may be used if the selected one cannot play all tracks. */
+  readonly anyProtocol?: boolean;
+  /** Playback does not start by itself. */
+  readonly isPaused?: boolean;
+}
+
+async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
   const closeBefore = close;
   let wanted = true;
   let stopTraffic = () => {};
@@ -86,21 +108,50 @@ async function open(chosen: Selection): Promise<void> {
   };
   current = chosen;
   show(chosen);
-  session = closeBefore().then(() => (wanted ? start() : null));
+  session = closeBefore().then(() => (wanted ? check() : null));
   await session;
 
-  async function start(): Promise<Session | null> {
+  /** Starts the player, unless the title cannot be played. */
+  async function check(): Promise<Session | null> {
     view.begin(chosen);
-    const base = basePath(chosen.title);
-    traffic.reset(base);
-    stopTraffic = watchTraffic(base, (download) => traffic.add(download));
+    traffic.reset(basePath(chosen.title));
+    const bar = (message: string, link: HTMLAnchorElement | null) => {
+      view.showObstacle(message, link);
+      markObstacle(titles, chosen.title, message);
+      return null;
+    };
+    let tracks: Track[];
+    try {
+      tracks = await tracksOf(chosen);
+    } catch (error) {
+      return wanted ? bar((error as Error).message, null) : null;
+    }
+    if (!wanted) return null;
+    const found = obstacles(tracks, chosen.protocol, chosen.player);
+    const inDash = selection(chosen, "dash", chosen.player);
+    const foundInDash = obstacles(tracks, inDash.protocol, inDash.player);
+    if (manner.anyProtocol && foundInDash.length < found.length) {
+      history.replaceState(null, "", toQuery(inDash));
+      // Not awaited: it waits until this session has ended.
+      void open(inDash, { ...manner, anyProtocol: false });
+      return null;
+    }
+    const fatal = found.find(({ isFatal }) => isFatal);
+    if (fatal) return bar(fatal.message, foundInDash.some(({ isFatal }) => isFatal) ? null : linkTo(inDash));
+    found.forEach(({ message }) => view.showNotice(message));
+    return start();
+  }
 
+  async function start(): Promise<Session | null> {
+    stopTraffic = watchTraffic(basePath(chosen.title), (download) => traffic.add(download));
     const address = manifestAddress(chosen);
     const failed = async (failure: Failure) => {
       if (!wanted) return;
+      if (failure.fatal) view.state = "error";
+      const reason = failure.fatal ? await refusal(failure.url ?? address) : null;
+      if (!wanted) return;
+      if (reason) view.showFailure({ message: reason, fatal: true });
       view.showFailure(failure);
-      const reason = failure.fatal ? await originError(address) : null;
-      if (wanted && reason) view.showFailure({ message: reason, fatal: true });
     };
     const ready = () => {
       if (!wanted) return;
@@ -108,7 +159,7 @@ async function open(chosen: Selection): Promise<void> {
       view.refresh();
       // A browser that requires a click to start playback leaves the player paused, with its
       // controls.
-      view.video.play().catch(() => {});
+      if (!manner.isPaused) view.video.play().catch(() => {});
     };
     try {
       const openSession = await players[chosen.player].load();
@@ -123,10 +174,19 @@ async function open(chosen: Selection): Promise<void> {
   }
 }
 
+function linkTo(chosen: Selection): HTMLAnchorElement {
+  const link = document.createElement("a");
+  link.href = toQuery(chosen);
+  link.textContent = `Play it as ${protocols[chosen.protocol].label}`;
+  return link;
+}
+
 /** Opens a selection as a step in the browser's history. */
-function go(chosen: Selection): void {
+function go(chosen: Selection, manner?: Manner): void {
   history.pushState(null, "", toQuery(chosen));
-  void open(chosen);
+  void open(chosen, manner);
+  // The library is below the player on narrow screens.
+  element("title").scrollIntoView({ block: "nearest" });
 }
 
 async function listTitles(): Promise<void> {
@@ -136,9 +196,44 @@ async function listTitles(): Promise<void> {
     storage.textContent = library.storage;
     showTitles(titles, library.titles, ({ base }) => toQuery(selection({ title: base, part: "" }, protocolChosen(), null)));
     markCurrent(titles, current?.title ?? null);
-    if (library.titles.length === 0) storage.textContent += ": no titles found. Enter the path of a title below.";
+    describe(library);
+    if (!current) await openFirst(library);
   } catch (error) {
-    storage.textContent = `The library cannot be loaded: ${(error as Error).message}`;
+    storage.textContent = `The library cannot be loaded. ${(error as Error).message}`;
+  }
+}
+
+/** Says how many titles are found, and what is not listed. */
+function describe({ listable, truncated, titles: all }: Library): void {
+  search.hidden = all.length === 0;
+  const note = element("library-note");
+  note.hidden = listable && !truncated && all.length > 0;
+  if (!listable) note.textContent = "This storage cannot be listed. Open a title by its path.";
+  else if (truncated) note.textContent = "The library has more titles than are listed here. Open the others by their path.";
+  else note.textContent = "There are no titles.";
+  showFound(all.length);
+}
+
+function showFound(all: number): void {
+  const shown = filterTitles(titles, element<HTMLInputElement>("words").value);
+  const count = (value: number) => value.toLocaleString("en");
+  element("found").textContent = shown === all ? `${count(all)} ${all === 1 ? "title" : "titles"}` : `${count(shown)} of ${count(all)} titles`;
+}
+
+/** Opens the first title that can be played here, unless the viewer is faster. */
+async function openFirst({ titles: all }: Library): Promise<void> {
+  for (const { base } of all.slice(0, MAX_TRIED)) {
+    const chosen = selection({ title: base, part: "" }, protocolChosen(), null);
+    const why = await readTracks(chosen).then(
+      (tracks) => obstacles(tracks, chosen.protocol, chosen.player).find(({ isFatal }) => isFatal)?.message,
+      (error: Error) => error.message,
+    );
+    if (current) return;
+    if (why === undefined) {
+      history.replaceState(null, "", toQuery(chosen));
+      return open(chosen, { isPaused: true });
+    }
+    markObstacle(titles, base, why);
   }
 }
 
@@ -146,12 +241,17 @@ titles.addEventListener("click", (event) => {
   const link = (event.target as Element).closest("a");
   if (!link?.dataset.title || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  go(selection({ title: link.dataset.title, part: "" }, protocolChosen(), current?.player ?? null));
+  go(selection({ title: link.dataset.title, part: "" }, protocolChosen(), current?.player ?? null), { anyProtocol: true });
+});
+search.addEventListener("input", () => showFound(titles.children.length));
+search.addEventListener("submit", (event) => {
+  event.preventDefault();
+  titles.querySelector<HTMLAnchorElement>("li:not([hidden]) a")?.click();
 });
 other.addEventListener("submit", (event) => {
   event.preventDefault();
   const named = fromText(String(new FormData(other).get("path")));
-  if (named.title !== "") go(selection(named, protocolChosen(), current?.player ?? null));
+  if (named.title !== "") go(selection(named, protocolChosen(), current?.player ?? null), { anyProtocol: true });
 });
 protocolForm.addEventListener("change", () => {
   if (current) go(selection(current, protocolChosen(), current.player));

@@ -55,6 +55,7 @@ export class PlayerView {
     this.#root.dataset.protocol = protocol;
     this.#root.dataset.player = player;
     this.#root.dataset.errors = "0";
+    delete this.#root.dataset.barred;
     this.#alert.replaceChildren();
     this.#alert.hidden = true;
   }
@@ -63,9 +64,27 @@ export class PlayerView {
   showFailure({ message, fatal }: Failure): void {
     this.#root.dataset.errors = String(Number(this.#root.dataset.errors ?? "0") + 1);
     if (fatal) this.state = "error";
+    this.#showLine(fatal ? message : `${message} (playback continues)`, fatal ? "fatal" : "notice");
+  }
+
+  /** Shows what is left out while the rest plays. */
+  showNotice(message: string): void {
+    this.#showLine(message, "notice");
+  }
+
+  /** Shows that the selection cannot be played, and a link to one that can be, if there is one. */
+  showObstacle(message: string, link: HTMLAnchorElement | null): void {
+    this.state = "error";
+    this.#root.dataset.barred = "";
+    this.#showLine(message, "fatal", ...(link ? [" ", link] : []));
+  }
+
+  /** Players may report the same error for each attempt; it is shown once. */
+  #showLine(text: string, kind: "fatal" | "notice", ...more: (Node | string)[]): void {
+    if ([...this.#alert.children].some((line) => line.textContent === text)) return;
     const line = document.createElement("p");
-    line.className = fatal ? "fatal" : "notice";
-    line.textContent = fatal ? message : `${message} (playback continues)`;
+    line.className = kind;
+    line.append(text, ...more);
     this.#alert.append(line);
     this.#alert.hidden = false;
   }
@@ -84,7 +103,7 @@ export class PlayerView {
     }
     this.#rendition.disabled = renditions.length < 2;
 
-    const languages = this.#session?.languages() ?? [];
+    const languages = withNumbers(this.#session?.languages() ?? []);
     fill(this.#language, languages, false);
     for (const [place, { tag }] of languages.entries()) this.#language.options[place]!.dataset.tag = tag;
     this.#language.disabled = languages.length < 2;
@@ -103,6 +122,15 @@ export class PlayerView {
     }
     this.#status.textContent = parts.join(" · ");
   }
+}
+
+/** Numbers the entries whose label is also that of another one. */
+function withNumbers<C extends Choice>(choices: readonly C[]): C[] {
+  return choices.map((one, place) => {
+    const same = (other: Choice) => other.label === one.label;
+    if (choices.filter(same).length === 1) return one;
+    return { ...one, label: `${one.label} ${choices.slice(0, place + 1).filter(same).length}` };
+  });
 }
 
 /**

@@ -10,12 +10,15 @@ interface Protocol {
   readonly detail: string;
   /** The part of a manifest's URL after the title's base. */
   readonly manifest: string;
+  /** The codecs that the protocol carries and its players support; all if it is absent. */
+  readonly codecs?: RegExp;
   /** The players that support the protocol. The first is the default. */
   readonly players: readonly PlayerId[];
 }
 
 export const protocols: Readonly<Record<ProtocolId, Protocol>> = {
   dash: { label: "DASH", detail: "CMAF segments", manifest: "/.mpd", players: ["dash.js", "shaka"] },
+  // The origin sends CMAF segments if TS cannot carry the title.
   "hls-ts": { label: "HLS", detail: "TS segments", manifest: "/.m3u8", players: ["hls.js", "shaka", "browser"] },
   "hls-cmaf": {
     label: "HLS",
@@ -23,7 +26,13 @@ export const protocols: Readonly<Record<ProtocolId, Protocol>> = {
     manifest: "/.m3u8?hls_fmp4",
     players: ["hls.js", "shaka", "browser"],
   },
-  smooth: { label: "Smooth", detail: "ISM fragments", manifest: "/Manifest", players: ["dash.js"] },
+  smooth: {
+    label: "Smooth",
+    detail: "ISM fragments",
+    manifest: "/Manifest",
+    codecs: /^(avc|mp4a\.40)/,
+    players: ["dash.js"],
+  },
 };
 
 /** Protocols that no player in a browser supports. */

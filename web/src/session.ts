@@ -36,6 +36,8 @@ export interface Session {
 
 export interface Failure {
   readonly message: string;
+  /** The URL that could not be loaded, if that is the cause. */
+  readonly url?: string | undefined;
   /** False if the player reports that playback continues. */
   readonly fatal: boolean;
 }

@@ -45,8 +45,11 @@ function download(entry: PerformanceResourceTiming): Download {
  * is called.
  */
 export function watchTraffic(base: string, onDownload: (download: Download) => void): () => void {
+  // The page's own requests came before.
+  const start = performance.now();
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries() as PerformanceResourceTiming[]) {
+      if (entry.startTime < start) continue;
       const one = download(entry);
       if (one.url.origin === location.origin && one.url.pathname.startsWith(`${base}/`)) onDownload(one);
     }

@@ -26,10 +26,11 @@ export const open: OpenSession = async (video, manifest, listener) => {
     player.on(change, () => listener.changed());
   }
   player.on(events.ERROR, (event) => {
-    const { error } = event as { error: string | { code?: number; message?: string } };
+    const { error } = event as { error: string | { code?: number; message?: string; data?: { request?: { url?: string } } } };
+    const url = typeof error === "string" ? undefined : error.data?.request?.url;
     const message = typeof error === "string" ? error : `${error.message ?? "unknown error"} (${error.code ?? "?"})`;
     // dash.js does not tell which errors end playback, and has already retried the others.
-    listener.failed({ message: `dash.js: ${message}`, fatal: true });
+    listener.failed({ message: `dash.js: ${message}`, url, fatal: true });
   });
   player.attachView(video);
   // dash.js draws timed text into this element, over the video.

@@ -32,7 +32,8 @@ export const open: OpenSession = async (video, manifest, listener) => {
     if (isLateDecoder(data) || isStartGap(data, hls.config.maxBufferHole)) return;
     const { type, details, fatal, error, url, frag, response } = data;
     const status = response?.code ? `, HTTP ${response.code}` : "";
-    listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${url ?? frag?.relurl ?? ""}`.trim(), fatal });
+    const failedUrl = url ?? frag?.url;
+    listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${failedUrl ?? ""}`.trim(), url: failedUrl, fatal });
   });
   hls.loadSource(manifest);
   hls.attachMedia(video);

@@ -16,8 +16,12 @@ export const open: OpenSession = async (video, manifest, listener) => {
     if (closed) return;
     const { code, category, data, severity } = error as shaka.util.Error;
     const name = Object.entries(shaka.util.Error.Code).find(([, value]) => value === code)?.[0] ?? String(error);
+    const isNetwork = category === shaka.util.Error.Category.NETWORK;
+    // The data of a network error begin with the URL and the status; the rest is the response.
+    const details = (isNetwork ? data.slice(0, 2) : data).filter((one: unknown) => ["string", "number"].includes(typeof one));
     listener.failed({
-      message: `Shaka Player: ${name} (${category}.${code}) ${JSON.stringify(data ?? [])}`,
+      message: `Shaka Player: ${[`${name} (${category}.${code})`, ...details].join(", ")}`,
+      url: isNetwork ? String(data[0]) : undefined,
       fatal: severity !== shaka.util.Error.Severity.RECOVERABLE,
     });
   };
