@@ -19,6 +19,17 @@ pub enum StorageError {
     /// Storage denies access because of credentials or permissions.
     #[error("{0}: access denied by storage")]
     Denied(String),
+    /// Storage refuses the credentials themselves, or there are none.
+    #[error("{key}: access denied by storage: {detail}")]
+    WrongCredentials {
+        /// Name of the object.
+        key: String,
+        /// Code that storage sent, or why there are no credentials.
+        detail: String,
+    },
+    /// The bucket itself does not exist.
+    #[error("{0}: the bucket does not exist")]
+    NoBucket(String),
     /// Storage asks us to slow down, and no retries are left.
     #[error("{key}: throttled by storage")]
     Throttled {
@@ -71,7 +82,8 @@ impl StorageError {
             Self::NotFound(_) => "source_not_found",
             Self::Changed(_) => "source_changed",
             Self::OutOfRange(_) => "source_range",
-            Self::Denied(_) => "storage_denied",
+            Self::Denied(_) | Self::WrongCredentials { .. } => "storage_denied",
+            Self::NoBucket(_) => "no_bucket",
             Self::Throttled { .. } => "storage_throttled",
             Self::Busy { .. } => "storage_busy",
             Self::TimedOut { .. } => "storage_timeout",
@@ -79,6 +91,12 @@ impl StorageError {
             Self::BadResponse { .. } => "storage_bad_answer",
             Self::CannotList(_) => "cannot_list",
         }
+    }
+
+    /// Returns true if storage has said that its settings are wrong: no retry and no other object
+    /// helps.
+    pub fn is_misconfiguration(&self) -> bool {
+        matches!(self, Self::WrongCredentials { .. } | Self::NoBucket(_))
     }
 
     /// Returns true if storage failed. A missing, forbidden or changed object is not a failure.

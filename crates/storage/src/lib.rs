@@ -6,6 +6,7 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod altered;
 pub mod backend;
+mod check;
 pub mod client;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -19,12 +20,14 @@ pub mod object;
 pub mod open;
 mod options;
 pub mod read;
+mod settings;
 #[cfg(any(test, feature = "testing"))]
 pub mod stand_in;
 pub mod write;
 
 pub use backend::http::HttpServer;
 pub use backend::{file::Folder, memory::Memory, object::Bucket};
+pub use check::check;
 pub use client::StorageClient;
 pub use counters::{Counters, Registry};
 pub use error::StorageError;

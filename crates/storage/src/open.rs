@@ -4,10 +4,11 @@ use crate::backend::container::{AgentSettings, ContainerCredentials, ECS};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};
 use crate::options::{AccessKeys, Options};
+use crate::settings::{check_headers, endpoint};
 use crate::{Bucket, Folder, HttpServer, Key, Storage, StorageClient};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ClientConfigKey, ObjectStore, StaticCredentialProvider, list::PaginatedListStore};
 use percent_encoding::percent_decode_str;
 use std::path::Path;
@@ -116,6 +117,12 @@ pub(crate) fn split_name(url: &mut Url) -> Option<Key> {
 /// Parses an address. Returns `None` if the location is a path.
 pub(crate) fn address(location: &str) -> Result<Option<Url>, OpenError> {
     if !location.contains("://") {
+        if let Some((scheme @ ("http" | "https" | "s3" | "gs" | "az"), rest)) = location.split_once(':')
+            && !Path::new(location).exists()
+        {
+            let rest = rest.trim_start_matches('/');
+            return Err(OpenError::Location(format!("{location}: write {scheme}://{rest}")));
+        }
         return Ok(None);
     }
     let url = Url::parse(location)
@@ -141,6 +148,10 @@ pub(crate) fn without_secrets(location: &str) -> String {
 }
 
 pub(crate) fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
+    if path.is_file() {
+        let detail = "is a file; name the folder it is in";
+        return Err(OpenError::Location(format!("{} {detail}", path.display())));
+    }
     let failed = |error| OpenError::Folder { path: path.display().to_string(), error };
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
@@ -151,20 +162,28 @@ pub(crate) fn local_path(url: &Url) -> Result<std::path::PathBuf, OpenError> {
 
 pub(crate) fn any_bucket(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
     match url.scheme() {
-        "gs" => bucket(url, client(options, account)?, |connector, name| {
-            GoogleCloudStorageBuilder::from_env()
-                .with_bucket_name(name)
-                .with_http_connector(connector)
-                .with_retry(no_retries())
-                .build()
-        }),
-        "az" => bucket(url, client(options, account)?, |connector, name| {
-            MicrosoftAzureBuilder::from_env()
-                .with_container_name(name)
-                .with_http_connector(connector)
-                .with_retry(no_retries())
-                .build()
-        }),
+        "gs" => {
+            let mut builder = GoogleCloudStorageBuilder::from_env();
+            if let Some(address) = builder.get_config_value(&GoogleConfigKey::BaseUrl) {
+                builder = builder.with_base_url(endpoint("GOOGLE_BASE_URL", &address)?);
+            }
+            bucket(url, client(options, account)?, |connector, name| {
+                builder.with_bucket_name(name).with_http_connector(connector).with_retry(no_retries()).build()
+            })
+        }
+        "az" => {
+            let mut builder = MicrosoftAzureBuilder::from_env();
+            if let Some(address) = builder.get_config_value(&AzureConfigKey::Endpoint) {
+                builder = builder.with_endpoint(endpoint("AZURE_STORAGE_ENDPOINT", &address)?.to_owned());
+            }
+            bucket(url, client(options, account)?, |connector, name| {
+                builder
+                    .with_container_name(name)
+                    .with_http_connector(connector)
+                    .with_retry(no_retries())
+                    .build()
+            })
+        }
         _ => s3(url, options, account),
     }
 }
@@ -189,25 +208,27 @@ fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, Op
         |detail: &str| OpenError::Settings { name: without_secrets(url.as_str()), detail: detail.to_owned() };
     let client = client(options, account)?;
     let mut builder = AmazonS3Builder::from_env();
-    if let Some(endpoint) = &options.s3_endpoint {
+    if let Some(address) = &options.s3_endpoint {
         // This key takes precedence over the other variable of the environment.
-        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
-    } else {
-        let from_environment = builder
-            .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
-            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+        let address = endpoint("the S3 endpoint", address)?;
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, address);
+    } else if let Some(address) = builder
+        .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
+    {
+        let address = endpoint("AWS_ENDPOINT_URL", &address)?;
         let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
-        if from_environment.is_some_and(|endpoint| endpoint.starts_with("http://"))
-            && allowed.as_deref() != Some("true")
-        {
+        if address.starts_with("http://") && allowed.as_deref() != Some("true") {
             return Err(settings(
                 "the endpoint in the environment has no TLS, and AWS_ALLOW_HTTP is not set",
             ));
         }
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, address);
     }
     if let Some(region) = &options.s3_region {
         builder = builder.with_region(region);
     }
+    check_headers(&builder)?;
     if let Some(AccessKeys { id, secret }) = &options.s3.keys {
         let keys = AwsCredential { key_id: id.clone(), secret_key: secret.clone(), token: None };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(keys)));

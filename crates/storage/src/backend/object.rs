@@ -8,7 +8,7 @@
 //! connections.
 
 use super::http::client::{Client, Failure};
-use super::http::fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec};
+use super::http::fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec, error_code};
 use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use object_store::client::{
@@ -23,6 +23,7 @@ use object_store::{
 };
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -62,9 +63,10 @@ struct Capture(Arc<Mutex<Option<HttpRequest>>>);
 struct Captured;
 
 /// Marks a listing, whose errors are passed on unchanged. Other requests are for credentials:
-/// `object_store` interprets their statuses itself, to try the next source of credentials.
-#[derive(Debug, Clone)]
-struct IsListing;
+/// `object_store` interprets their statuses itself, to try the next source of credentials. The flag
+/// is set when the listing is sent.
+#[derive(Debug, Clone, Default)]
+struct SentListing(Arc<AtomicBool>);
 
 /// Connects `object_store` to our client.
 #[derive(Debug, Clone)]
@@ -91,10 +93,17 @@ impl HttpService for Connector {
                 // The kind is not retried, because all retries were made already.
                 HttpError::new(HttpErrorKind::Unknown, failure)
             };
-            let is_listing = request.extensions().get::<IsListing>().is_some();
+            let listing = request.extensions().get::<SentListing>().cloned();
+            if let Some(SentListing(is_sent)) = &listing {
+                is_sent.store(true, Relaxed);
+            }
             let (head, body) = self.0.document(request, MAX_DOCUMENT).await.map_err(failed)?.into_parts();
-            if is_listing && !head.status.is_success() {
-                return Err(failed(Failure::Status(head.status)));
+            if listing.is_some() && !head.status.is_success() {
+                let code = error_code(&body).map(str::to_owned);
+                return Err(failed(match code {
+                    Some(code) => Failure::Code(head.status, code),
+                    None => Failure::Status(head.status),
+                }));
             }
             Ok(HttpResponse::from_parts(head, HttpResponseBody::from(body)))
         }
@@ -120,6 +129,21 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
         source = inner.source();
     }
     StorageError::BadResponse { key: key.to_string(), detail: e.to_string() }
+}
+
+/// Converts the error of a request that was not sent because there are no credentials for it.
+fn no_credentials(key: &Key, e: &object_store::Error) -> StorageError {
+    let key_text = key.to_string();
+    match error(key, e) {
+        StorageError::BadResponse { detail, .. } => {
+            StorageError::WrongCredentials { key: key_text, detail: format!("no credentials: {detail}") }
+        }
+        StorageError::Unavailable { detail, .. } => {
+            let detail = format!("no credentials: their source cannot be asked: {detail}");
+            StorageError::Unavailable { key: key_text, detail }
+        }
+        other => other,
+    }
 }
 
 /// Converts the error of an upload. `object_store` itself interprets and quotes the responses.
@@ -175,10 +199,7 @@ impl RequestBuilder for Service {
                 // Before a request is signed, only the credentials can fail.
                 Err(e) => {
                     tracing::warn!(%key, error = %e, "no credentials");
-                    match error(key, &e) {
-                        StorageError::BadResponse { .. } => StorageError::Denied(key.to_string()),
-                        unanswered => unanswered,
-                    }
+                    no_credentials(key, &e)
                 }
                 Ok(_) => {
                     let detail = "object_store did not hand the request over".to_owned();
@@ -216,13 +237,17 @@ impl Bucket {
         let mut page_token = None;
         loop {
             let mut extensions = Extensions::new();
-            extensions.insert(IsListing);
+            let sent = SentListing::default();
+            extensions.insert(sent.clone());
             let delimiter = Some("/".into());
             let options =
                 PaginatedListOptions { delimiter, page_token, extensions, ..PaginatedListOptions::default() };
             let page =
                 self.service.lists.list_paginated((!prefix.is_empty()).then_some(&prefix), options).await;
-            let page = page.map_err(|e| error(folder, &e))?;
+            let page = page.map_err(|e| match sent.0.load(Relaxed) {
+                true => error(folder, &e),
+                false => no_credentials(folder, &e),
+            })?;
             objects.extend(page.result.objects.iter().filter_map(|o| Some((below(&o.location)?, o.size))));
             folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
             if objects.len() + folders.len() > MAX_NAMES {

@@ -529,7 +529,10 @@ async fn listings_over_s3() {
     let no_such = b"<Error><Code>NoSuchBucket</Code></Error>".as_slice();
     for (status, body, expected, requests) in [
         (403, b"".as_slice(), "storage_denied", 1),
-        (404, no_such, "source_not_found", 1),
+        (404, b"", "source_not_found", 1),
+        (404, no_such, "no_bucket", 1),
+        (403, b"<Error><Code>InvalidAccessKeyId</Code></Error>", "storage_denied", 1),
+        (400, b"<Error><Code>ExpiredToken</Code></Error>", "storage_denied", 1),
         (500, b"", "storage_unavailable", 3),
         (503, b"", "storage_throttled", 3),
         (200, b"nonsense", "storage_bad_answer", 1),

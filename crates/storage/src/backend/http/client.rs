@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// A status that is not a success, in a response that [`super::response_head`] does not check.
     #[error("answered {0}")]
     Status(StatusCode),
+    /// A status with the code of an error document.
+    #[error("answered {0} ({1})")]
+    Code(StatusCode, String),
 }
 
 impl Failure {
@@ -58,7 +61,7 @@ impl Failure {
     pub(crate) fn may_retry(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimedOut(_) | Self::Broken(_) => true,
-            Self::Status(status) => may_recover(*status),
+            Self::Status(status) | Self::Code(status, _) => may_recover(*status),
             Self::TimedOut(_) | Self::TooLong(_) => false,
         }
     }
@@ -66,6 +69,10 @@ impl Failure {
     pub(crate) fn into_error(self, key: &str) -> StorageError {
         let key = key.to_owned();
         match self {
+            Self::Code(status, code) => match settings_error(&key, &code) {
+                Some(error) => error,
+                None => Self::Status(status).into_error(&key),
+            },
             Self::ConnectTimedOut(after) | Self::TimedOut(after) => StorageError::TimedOut { key, after },
             Self::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => StorageError::Denied(key),
             Self::Status(StatusCode::NOT_FOUND | StatusCode::GONE) => StorageError::NotFound(key),
@@ -80,6 +87,24 @@ impl Failure {
                 StorageError::Unavailable { key, detail: self.to_string() }
             }
         }
+    }
+}
+
+/// Returns the error that a code of S3, GCS or Azure stands for, if it concerns the bucket itself
+/// or the credentials, not one object.
+pub(crate) fn settings_error(key: &str, code: &str) -> Option<StorageError> {
+    match code {
+        "NoSuchBucket" | "ContainerNotFound" => Some(StorageError::NoBucket(key.to_owned())),
+        "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "InvalidToken"
+        | "AuthorizationHeaderMalformed"
+        | "AuthenticationFailed"
+        | "InvalidAuthenticationInfo" => {
+            Some(StorageError::WrongCredentials { key: key.to_owned(), detail: code.to_owned() })
+        }
+        _ => None,
     }
 }
 

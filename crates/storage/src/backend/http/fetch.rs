@@ -1,6 +1,6 @@
 //! A read over HTTP: the request, its retries, and a body that is resumed where it broke off.
 
-use super::client::{Client, Failure, is_throttling};
+use super::client::{Client, Failure, is_throttling, settings_error};
 use super::response_head::{self, Refusal, ResponseHead};
 use super::retry::Budget;
 use crate::counters::increment;
@@ -200,14 +200,13 @@ impl Fetch {
         let document = tokio::time::timeout(timeout_after, self.client.whole(body, ERROR_DOCUMENT)).await;
         let document = document.ok().and_then(Result::ok).unwrap_or_default();
         let Some(code) = error_code(&document) else { return refusal };
-        // S3 answers 400 to expired credentials.
-        if status == StatusCode::BAD_REQUEST
-            && matches!(code, "ExpiredToken" | "InvalidToken" | "AuthorizationHeaderMalformed")
-        {
-            refusal.error = StorageError::Denied(key.to_string());
+        if let Some(error) = settings_error(key.as_str(), code) {
+            refusal.error = error;
         }
         match &mut refusal.error {
-            StorageError::Denied(_) => tracing::warn!(%key, code, "storage denies access"),
+            StorageError::Denied(_) | StorageError::WrongCredentials { .. } => {
+                tracing::warn!(%key, code, "storage denies access");
+            }
             StorageError::Unavailable { detail, .. } | StorageError::BadResponse { detail, .. } => {
                 *detail = format!("{detail} ({code})");
             }
@@ -226,7 +225,7 @@ fn is_folder_redirect(to: &str, path: &str) -> bool {
 }
 
 /// Returns the code in an error document of S3, GCS or Azure: `<Error><Code>SlowDown</Code>…`.
-fn error_code(document: &[u8]) -> Option<&str> {
+pub(crate) fn error_code(document: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(document).ok()?;
     let (_, rest) = text.split_once("<Code>")?;
     let (code, _) = rest.split_once("</Code>")?;
