@@ -51,10 +51,10 @@ async fn handle(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
             respond(StatusCode::OK, metrics::CONTENT_TYPE, metrics::expose(&app.metrics))
         }
         ("/healthz/live", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
-        ("/healthz/ready", &Method::GET | &Method::HEAD) if app.is_draining() => {
-            status(StatusCode::SERVICE_UNAVAILABLE, "draining")
-        }
-        ("/healthz/ready", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
+        ("/healthz/ready", &Method::GET | &Method::HEAD) => match app.unready() {
+            Some(why) => status(StatusCode::SERVICE_UNAVAILABLE, why),
+            None => status(StatusCode::OK, "ok"),
+        },
         // Browsers send Origin. A page must not be able to purge from an operator's machine.
         ("/purge", &Method::POST) if headers.contains_key(header::ORIGIN) => {
             status(StatusCode::FORBIDDEN, "purging from a web page is not allowed")

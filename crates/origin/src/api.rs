@@ -18,12 +18,13 @@ pub(crate) async fn library(app: &App, request: &Parts) -> Result<Response<Body>
     respond(request, &json.into())
 }
 
-/// Responds to a health check. A readiness check gets status 503 while the process drains.
+/// Responds to a health check. A readiness check gets status 503 while the process drains, and
+/// while storage has not been reached since the start.
 pub(crate) fn health(app: &App, request: &Parts, is_readiness: bool) -> Result<Response<Body>, Error> {
-    let is_unready = is_readiness && app.is_draining();
-    let text: &[u8] = if is_unready { b"{\"status\":\"draining\"}\n" } else { b"{\"status\":\"ok\"}\n" };
-    let mut response = respond(request, &Bytes::from_static(text))?;
-    if is_unready {
+    let unready = app.unready().filter(|_| is_readiness);
+    let text = format!("{{\"status\":\"{}\"}}\n", unready.unwrap_or("ok"));
+    let mut response = respond(request, &Bytes::from(text))?;
+    if unready.is_some() {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     Ok(response)

@@ -51,6 +51,8 @@ pub(crate) struct App {
     pub(crate) segments: Option<Arc<SegmentCache>>,
     pub(crate) metrics: Arc<Metrics>,
     draining: AtomicBool,
+    /// True while storage has not been reached since the start.
+    unreached: AtomicBool,
 }
 
 impl App {
@@ -91,6 +93,7 @@ impl App {
             first_byte_wait: FirstByteWait::new(config.read.first_byte_wait),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
+            unreached: AtomicBool::new(false),
             storage: storages.counted(storage, ReadPurpose::Manifest),
             metrics,
             config,
@@ -102,8 +105,18 @@ impl App {
         self.draining.store(true, Relaxed);
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
+    /// Makes `/healthz/ready` fail for as long as storage has not been reached.
+    pub(crate) fn set_storage_reached(&self, is_reached: bool) {
+        self.unreached.store(!is_reached, Relaxed);
+    }
+
+    /// Returns why this process should get no new requests, or `None` if it should.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        if self.draining.load(Relaxed) {
+            Some("draining")
+        } else {
+            self.unreached.load(Relaxed).then_some("storage_unreached")
+        }
     }
 }
 

@@ -48,6 +48,10 @@ pub struct OriginConfig {
     /// If true, responses carry the headers `Server-Timing`, `Latemux-Cache` and
     /// `Latemux-Storage-Requests`, which say how they were made.
     pub debug_headers: bool,
+    /// If true, a base that is neither a folder nor a known file is read as media whatever its
+    /// extension. For commands that the owner of the files runs.
+    #[serde(skip)]
+    pub any_extension: bool,
 }
 
 impl Default for OriginConfig {
@@ -65,6 +69,7 @@ impl Default for OriginConfig {
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
             debug_headers: false,
+            any_extension: false,
         }
     }
 }
@@ -88,10 +93,21 @@ impl OriginConfig {
         if self.index.head < 1024 {
             return Err("index.head must be at least 1KiB".to_owned());
         }
-        if self.http.max_connections == 0 {
-            return Err("http.max_connections must be at least 1".to_owned());
+        // With these, the server would start and then fail every request.
+        let zeros = [
+            ("load_timeout", self.load_timeout.is_zero()),
+            ("max_objects", self.max_objects == 0),
+            ("read.open", self.read.open == 0),
+            ("read.requests", self.read.requests == 0),
+            ("http.max_connections", self.http.max_connections == 0),
+            ("http.header_timeout", self.http.header_timeout.is_zero()),
+            ("http.stall_timeout", self.http.stall_timeout.is_zero()),
+            ("http.max_streams", self.http.max_streams == 0),
+        ];
+        match zeros.iter().find(|(_, is_zero)| *is_zero) {
+            Some((key, _)) => Err(format!("{key} must be more than 0")),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -36,6 +36,28 @@ pub enum Error {
     /// A folder without media files.
     #[error("no media files in '{0}'")]
     NoMedia(String),
+    /// A base that is no folder, and has an extension that no media file has.
+    #[error("'{base}' is not a folder, and files with the extension .{extension} are not served: the \
+             extension of media must be one of {}", media.join(", "))]
+    UnknownExtension {
+        /// Base of the title.
+        base: String,
+        /// Its extension.
+        extension: String,
+        /// Extensions of media files.
+        media: &'static [&'static str],
+    },
+    /// A folder that holds several films.
+    #[error(
+        "the folder '{base}' holds more than one film: {why}. Request one of its files, or name \
+             the files that belong together in a comma list or in an .ism"
+    )]
+    NotOneTitle {
+        /// Base of the title.
+        base: String,
+        /// Files that contradict each other, and how.
+        why: String,
+    },
     /// More objects than one title may have.
     #[error("{count} objects in one title, more than {limit}")]
     TooManyObjects {
@@ -153,6 +175,8 @@ impl Error {
             Self::PreconditionFailed => "precondition_failed",
             Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
             Self::NoMedia(_) => "no_media",
+            Self::UnknownExtension { .. } => "unknown_extension",
+            Self::NotOneTitle { .. } => "not_one_title",
             Self::TooManyObjects { .. } => "too_many_objects",
             Self::Index { error, .. } => error.reason(),
             Self::LocationRefused { .. } => "location_refused",
@@ -174,11 +198,14 @@ impl Error {
         use Fault::{Client, Origin, Source, Storage};
         match self {
             Self::BadPath | Self::Query(_) => (StatusCode::BAD_REQUEST, Client),
-            Self::NoSuchUrl | Self::NoMedia(_) => (StatusCode::NOT_FOUND, Client),
+            Self::NoSuchUrl | Self::NoMedia(_) | Self::UnknownExtension { .. } => {
+                (StatusCode::NOT_FOUND, Client)
+            }
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Client),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Client),
             Self::RangeNotSatisfiable { .. } => (StatusCode::RANGE_NOT_SATISFIABLE, Client),
             Self::TooManyObjects { .. }
+            | Self::NotOneTitle { .. }
             | Self::BeyondEnd { .. }
             | Self::Scattered { .. }
             | Self::LocationRefused { .. }
@@ -199,7 +226,7 @@ impl Error {
                     (StatusCode::SERVICE_UNAVAILABLE, Storage)
                 }
                 StorageError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
-                // Denied, OutOfRange, Unavailable and BadResponse.
+                // Denied, WrongCredentials, NoBucket, OutOfRange, Unavailable and BadResponse.
                 _ => (StatusCode::BAD_GATEWAY, Storage),
             },
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
@@ -245,6 +272,32 @@ impl Error {
         }
     }
 
+    /// Returns the sentence for clients. Unlike the text for the log, it names neither hosts nor
+    /// addresses nor absolute paths of the storage.
+    fn public_detail(&self) -> String {
+        match self {
+            Self::Storage(error) => match error {
+                StorageError::Denied(_) | StorageError::WrongCredentials { .. } => {
+                    "storage denies access".to_owned()
+                }
+                StorageError::NoBucket(_) => "the bucket with the media does not exist".to_owned(),
+                StorageError::Unavailable { .. } => "storage failed or cannot be reached".to_owned(),
+                StorageError::BadResponse { .. } => "storage sent an unusable response".to_owned(),
+                // The others name only the key and a time.
+                other => other.to_string(),
+            },
+            Self::Index { key, error } => format!("{}: {error}", public_name(key)),
+            Self::BeyondEnd { key, end, size } => {
+                Self::BeyondEnd { key: public_name(key).to_owned(), end: *end, size: *size }.to_string()
+            }
+            Self::LocationRefused { file, why, .. } => {
+                format!("{}: a location in it is refused: {why}", public_name(file))
+            }
+            Self::Element { key, element, error } => format!("{key}: {element}: {}", error.public_detail()),
+            other => other.to_string(),
+        }
+    }
+
     /// Returns the body of the error response: one line of JSON.
     pub fn body(&self) -> String {
         #[derive(Serialize)]
@@ -252,7 +305,7 @@ impl Error {
             reason: &'a str,
             detail: &'a str,
         }
-        let detail = self.to_string();
+        let detail = self.public_detail();
         let body = Body { reason: self.reason(), detail: &detail };
         let mut line = serde_json::to_string(&body).unwrap_or_default();
         line.push('\n');
@@ -267,6 +320,13 @@ impl From<AddressError> for Error {
             other => Self::Query(other),
         }
     }
+}
+
+/// Returns the part of an object's name that a client may see: the key in the served storage, or
+/// only the file name of an object elsewhere.
+fn public_name(name: &str) -> &str {
+    let is_elsewhere = name.starts_with('/') || name.contains("://");
+    if is_elsewhere { name.rsplit('/').next().unwrap_or_default() } else { name }
 }
 
 /// Returns status 415 for kinds of media that cannot be packaged, and 422 for damaged files.

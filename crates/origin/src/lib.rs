@@ -113,6 +113,12 @@ impl Origin {
         admin::serve(self.app.clone(), listener).await;
     }
 
+    /// Sets whether storage has been reached since the start. Until then, `/healthz/ready` fails.
+    /// An origin starts as if it had been.
+    pub fn set_storage_reached(&self, is_reached: bool) {
+        self.app.set_storage_reached(is_reached);
+    }
+
     /// Returns the title of a base (decoded, as it stands in URLs), from memory or storage.
     ///
     /// # Errors

@@ -4,6 +4,8 @@ pub(crate) mod gather;
 pub(crate) mod listen;
 pub(crate) mod manifests;
 pub(crate) mod page;
+pub(crate) mod refusal;
+pub(crate) mod request_line;
 pub(crate) mod respond;
 pub(crate) mod server;
 pub(crate) mod stall;

@@ -4,10 +4,12 @@ use crate::{
     config::HttpConfig,
     http::gather::GatheringBody,
     http::listen::Acceptor,
+    http::refusal::ExplainedRefusals,
     http::stall::StallTimeout,
     http::streams::{ObservedBody, StreamExecutor},
     http::timer::ConnectionTimer,
     http::tls::Tls,
+    observe::access::log_refusal,
     observe::metrics::Metrics,
     read::body::Body,
 };
@@ -111,7 +113,7 @@ where
     }
 
     async fn http1(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, watcher: Watcher) {
-        let Self { handler, config, .. } = self;
+        let Self { handler, config, metrics, .. } = self;
         let mut builder = http1::Builder::new();
         builder
             .timer(ConnectionTimer::default())
@@ -122,7 +124,13 @@ where
             // Boxed so that an idle connection takes no memory for a request.
             Box::pin(async move { Ok::<_, Infallible>(response.await.map(GatheringBody::new)) })
         });
-        log_end(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
+        let stream = ExplainedRefusals::new(stream, metrics.clone());
+        let ended = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
+        if ended.as_ref().is_err_and(hyper::Error::is_parse_version_h2) {
+            // hyper sends no response, because the client would not understand one of HTTP/1.1.
+            log_refusal(&metrics, None, "http2_without_tls", 0);
+        }
+        log_end(ended);
     }
 
     async fn http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, watcher: Watcher) {

@@ -4,7 +4,7 @@
 use crate::{
     Error,
     error::Fault,
-    observe::metrics::{ResponseSeries, Responses, SeriesId},
+    observe::metrics::{Metrics, RequestLabels, ResponseSeries, Responses, SeriesId},
     observe::trace::Trace,
 };
 use http::{HeaderMap, StatusCode, request::Parts};
@@ -20,6 +20,27 @@ pub(crate) struct AccessLog {
     series: Option<SeriesId>,
     reason: &'static str,
     bytes: u64,
+}
+
+/// Logs and counts a request that was refused before its head could be parsed, so its method and
+/// path are not known.
+pub(crate) fn log_refusal(metrics: &Metrics, status: Option<StatusCode>, reason: &'static str, bytes: u64) {
+    let series = metrics.responses.get(Responses::series_of(RequestLabels::default(), status));
+    series.count.fetch_add(1, Relaxed);
+    series.bytes.fetch_add(bytes, Relaxed);
+    metrics.refusals.count(reason);
+    tracing::info!(
+        target: "access",
+        method = "-",
+        path = "-",
+        status = status.map_or(0, |s| s.as_u16()),
+        reason,
+        bytes,
+        ms = 0,
+        cache = "none",
+        storage_requests = 0,
+        storage_bytes = 0,
+    );
 }
 
 /// Reason of a request whose client left before the response was complete.

@@ -10,6 +10,7 @@ pub(crate) mod library;
 pub(crate) mod manifest_tracks;
 pub(crate) mod memory_cache;
 pub(crate) mod references;
+pub(crate) mod renditions;
 pub(crate) mod resolve;
 pub(crate) mod single_flight;
 pub(crate) mod storages;

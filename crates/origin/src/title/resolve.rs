@@ -3,7 +3,7 @@
 use crate::Error;
 use futures_util::StreamExt;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifest, parse};
-use latemux_storage::{Key, Listing, ReadRequest, Storage};
+use latemux_storage::{Key, Listing, ReadRequest, Storage, StorageError};
 use std::collections::BTreeSet;
 
 /// Extensions of media files.
@@ -13,36 +13,75 @@ const MEDIA: [&str; 14] =
 /// Files that make a title.
 #[derive(Debug)]
 pub(crate) enum Resolved {
-    /// All tracks of these files, in order: the media file itself, the files of a comma list, or
-    /// the media files of a folder by name. Each comes with its size in bytes if a listing gave it.
-    Files(Vec<(Key, Option<u64>)>),
+    /// All tracks of these files, in order: the media file itself, or the files of a comma list.
+    Files(Vec<Key>),
+    /// The media files of a folder by name. Each comes with its size in bytes if the listing gave
+    /// it.
+    Folder(Vec<(Key, Option<u64>)>),
     /// The tracks that a server manifest names.
     Manifest { key: Key, manifest: ServerManifest },
 }
 
-/// Finds the files of a base. `limit` is the most files of one title.
-pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> Result<Resolved, Error> {
-    let unlisted = |key| (key, None);
-    let files: Vec<_> = if let Some(list) = base.strip_suffix(".urlset") {
-        comma_list(list)?.into_iter().map(unlisted).collect()
-    } else if is_media(base) {
-        vec![unlisted(Key::new(base).ok_or(Error::BadPath)?)]
-    } else if is_manifest(base) {
-        let key = Key::new(base).ok_or(Error::BadPath)?;
-        let manifest = read_manifest(storage, &key).await?;
-        return Ok(Resolved::Manifest { key, manifest });
-    } else {
-        let folder = Key::new(base).ok_or(Error::BadPath)?;
-        let listing = storage.list(&folder).await?;
-        // A size of 0 means that an HTML listing did not give the size.
-        let listed =
-            |(name, size): (&str, u64)| Some((folder.join(name)?, Some(size).filter(|&size| size > 0)));
-        media_files(&listing).filter_map(listed).collect()
-    };
-    match files.len() {
+/// Limits of a base.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResolveLimits {
+    /// Most files of one title.
+    pub(crate) max_files: usize,
+    /// True if a base that is not a folder may be a media file with any extension.
+    pub(crate) any_extension: bool,
+}
+
+/// Finds the files of a base.
+pub(crate) async fn resolve(
+    storage: &dyn Storage,
+    base: &str,
+    limits: ResolveLimits,
+) -> Result<Resolved, Error> {
+    let limit = limits.max_files;
+    let check = |count| match count {
         0 => Err(Error::NoMedia(base.to_owned())),
         count if count > limit => Err(Error::TooManyObjects { count, limit }),
-        _ => Ok(Resolved::Files(files)),
+        _ => Ok(()),
+    };
+    if let Some(list) = base.strip_suffix(".urlset") {
+        let files = comma_list(list)?;
+        check(files.len())?;
+        return Ok(Resolved::Files(files));
+    }
+    let key = Key::new(base).ok_or(Error::BadPath)?;
+    if is_media(base) {
+        return Ok(Resolved::Files(vec![key]));
+    }
+    if is_manifest(base) {
+        let manifest = read_manifest(storage, &key).await?;
+        return Ok(Resolved::Manifest { key, manifest });
+    }
+    let listing = match storage.list(&key).await {
+        Ok(listing) => listing,
+        Err(error) => return not_a_folder(key, error, limits.any_extension),
+    };
+    // A size of 0 means that an HTML listing did not give the size.
+    let listed = |(name, size): (&str, u64)| Some((key.join(name)?, Some(size).filter(|&size| size > 0)));
+    let files: Vec<_> = media_files(&listing).filter_map(listed).collect();
+    check(files.len())?;
+    Ok(Resolved::Folder(files))
+}
+
+/// Returns what a base names that cannot be listed.
+fn not_a_folder(key: Key, error: StorageError, any_extension: bool) -> Result<Resolved, Error> {
+    let is_missing = matches!(error, StorageError::NotFound(_) | StorageError::CannotList(_));
+    if any_extension && !key.as_str().is_empty() && (is_missing || matches!(error, StorageError::Denied(_))) {
+        return Ok(Resolved::Files(vec![key]));
+    }
+    // The answer is the same whether such a file exists or not: it must not tell what else the
+    // storage holds.
+    let name = key.split().1;
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if is_missing && !stem.is_empty() && !extension.is_empty() => {
+            let extension = extension.to_owned();
+            Err(Error::UnknownExtension { base: key.to_string(), extension, media: &MEDIA })
+        }
+        _ => Err(error.into()),
     }
 }
 

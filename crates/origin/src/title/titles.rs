@@ -11,7 +11,8 @@ use crate::{
     title::manifest_tracks::{ChosenTracks, Sources, manifest_sources},
     title::memory_cache::MemoryCache,
     title::references::ObjectRef,
-    title::resolve::{Resolved, resolve},
+    title::renditions::{FileFacts, contradiction},
+    title::resolve::{ResolveLimits, Resolved, resolve},
     title::single_flight::SingleFlight,
     title::storages::Storages,
 };
@@ -19,7 +20,7 @@ use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
 use latemux_index::{MediaIndex, Title, title::TitleProblem};
 use latemux_packager::carry::{Protocol, carries};
-use latemux_storage::{Storage, write::ConditionalPut};
+use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
     sync::{
         Arc,
@@ -58,7 +59,7 @@ pub(crate) struct Titles {
     memory: MemoryCache<String, Arc<LoadedTitle>>,
     loads: SingleFlight<String, Result<Arc<LoadedTitle>, Error>>,
     segment_duration: Duration,
-    max_objects: usize,
+    limits: ResolveLimits,
     recheck_after: Duration,
     load_timeout: Duration,
     started: Instant,
@@ -97,7 +98,7 @@ impl Titles {
             }),
             loads: SingleFlight::new(),
             segment_duration: config.segment_duration,
-            max_objects: config.max_objects,
+            limits: ResolveLimits { max_files: config.max_objects, any_extension: config.any_extension },
             recheck_after: config.recheck_after,
             load_timeout: config.load_timeout,
             started: Instant::now(),
@@ -167,8 +168,9 @@ impl Titles {
     /// Returns the files that a base names, or none if storage fails.
     async fn files_of(&self, base: &str) -> Vec<ObjectRef> {
         let references = &self.store.indexer.references;
-        match resolve(&*self.storage, base, self.max_objects).await {
-            Ok(Resolved::Files(files)) => files.into_iter().map(|(key, _)| references.served(key)).collect(),
+        match resolve(&*self.storage, base, self.limits).await {
+            Ok(Resolved::Files(files)) => files.into_iter().map(|key| references.served(key)).collect(),
+            Ok(Resolved::Folder(files)) => files.into_iter().map(|(key, _)| references.served(key)).collect(),
             Ok(Resolved::Manifest { key, manifest }) => {
                 let from = references.served(key);
                 let files = manifest.elements.iter().map(|element| references.find(&from, &element.src));
@@ -185,20 +187,23 @@ impl Titles {
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.ms(Instant::now());
-        let sources = match resolve(&*self.storage, base, self.max_objects).await? {
+        let sources = match resolve(&*self.storage, base, self.limits).await? {
             Resolved::Files(files) => {
-                let files: Vec<_> = files
-                    .into_iter()
-                    .map(|(key, listed)| (self.store.indexer.references.served(key), listed))
-                    .collect();
-                let loads = files.iter().map(|(file, listed)| self.store.current(file, *listed));
-                usable_sources(join_all(loads).await)?
+                let files = files.into_iter().map(|key| (key, None));
+                usable_sources(self.load_files(files).await)?
+            }
+            Resolved::Folder(files) => {
+                let loaded = self.load_files(files.iter().cloned()).await;
+                let names = files.iter().map(|(key, _)| key.split().1);
+                check_one_film(base, names.zip(&loaded))?;
+                usable_sources(loaded)?
             }
             Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await?,
         };
         let Sources { objects, files, left_out, chosen } = sources;
-        if objects.len() > self.max_objects {
-            return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
+        let limit = self.limits.max_files;
+        if objects.len() > limit {
+            return Err(Error::TooManyObjects { count: objects.len(), limit });
         }
         if let Some(known) = self.memory.peek(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
@@ -236,6 +241,16 @@ impl Titles {
         Ok(loaded)
     }
 
+    /// Indexes files, all at one time. Each comes with its size in bytes if a listing gave it.
+    async fn load_files(
+        &self,
+        files: impl Iterator<Item = (Key, Option<u64>)>,
+    ) -> Vec<Result<Arc<IndexedFile>, Error>> {
+        let files: Vec<_> =
+            files.map(|(key, listed)| (self.store.indexer.references.served(key), listed)).collect();
+        join_all(files.iter().map(|(file, listed)| self.store.current(file, *listed))).await
+    }
+
     /// Returns a time as milliseconds since [`Self::started`].
     fn ms(&self, when: Instant) -> u64 {
         u64::try_from(when.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
@@ -260,6 +275,21 @@ impl LoadedTitle {
         let objects = self.objects.iter().map(|o| o.heap_bytes());
         let grid = size_of_val(self.title.grid().starts.as_slice());
         size_of::<Self>() + grid + tracks.sum::<usize>() + objects.sum::<usize>()
+    }
+}
+
+/// Checks that the usable files of a folder are renditions of one film.
+fn check_one_film<'a>(
+    base: &str,
+    files: impl Iterator<Item = (&'a str, &'a Result<Arc<IndexedFile>, Error>)>,
+) -> Result<(), Error> {
+    let usable = files.filter_map(|(name, file)| Some((name, file.as_ref().ok()?)));
+    let facts: Vec<_> = usable
+        .map(|(name, file)| FileFacts::new(name, file.objects().map(|object| &*object.index)))
+        .collect();
+    match contradiction(&facts) {
+        Some(why) => Err(Error::NotOneTitle { base: base.to_owned(), why }),
+        None => Ok(()),
     }
 }
 

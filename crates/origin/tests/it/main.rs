@@ -15,6 +15,7 @@ mod clocks;
 mod connections;
 mod crowd;
 mod early;
+mod folders;
 mod http_faults;
 mod library;
 mod log;

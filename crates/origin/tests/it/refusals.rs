@@ -37,7 +37,8 @@ async fn missing_resources_are_refused_with_their_reason() {
         ("/missing/.m3u8", 404, "source_not_found"),
         ("/harbour/video-,360p,999p,.mp4.urlset/.mpd", 404, "source_not_found"),
         ("/notes/.mpd", 404, "no_media"),
-        ("/notes/readme.txt/.mpd", 404, "source_not_found"),
+        ("/notes/readme.txt/.mpd", 404, "unknown_extension"),
+        ("/notes/missing.txt/.mpd", 404, "unknown_extension"),
         ("/presentation.ism/.mpd", 422, "manifest_malformed"),
         ("/missing.ism/.mpd", 404, "source_not_found"),
         ("/harbour", 404, "no_such_url"),
@@ -121,6 +122,59 @@ async fn no_path_leaves_the_served_folder() {
     for target in [&b"/\xff\xfe.mp4/.mpd"[..], b"/a\0b/.mpd", b"/a b.mp4/.mpd"] {
         let response = raw(server.address, target).await;
         assert!(response.starts_with("HTTP/1.1 4"), "{response}");
+    }
+}
+
+/// curl and many players do not escape the quotes and brackets of a filter.
+#[tokio::test]
+async fn filters_as_they_are_written_in_the_documents_were_refused() {
+    let server = Server::start(library()).await;
+    for (raw_target, escaped) in [
+        ("/harbour/.m3u8?filter=type==\"audio\"", "/harbour/.m3u8?filter=type==%22audio%22"),
+        (
+            "/harbour/.mpd?filter=(type==\"audio\")||(type==\"video\"&&MaxHeight<=240)",
+            "/harbour/.mpd?filter=(type==%22audio%22)%7C%7C(type==%22video%22%26%26MaxHeight%3C=240)",
+        ),
+    ] {
+        let response = raw(server.address, raw_target.as_bytes()).await;
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+        let expected = get(server.address, escaped).await;
+        assert_eq!(response.split_once("\r\n\r\n").unwrap().1.as_bytes(), expected.body, "{raw_target}");
+    }
+}
+
+/// hyper refuses these without calling the origin.
+#[tokio::test]
+async fn requests_that_hyper_refuses_had_no_body_and_no_log_line() {
+    log::keep();
+    let server = Server::start(library()).await;
+    let long = format!("/{}", "a".repeat(20_000));
+    for (target, status, reason) in [
+        ("/harbour/.m3u8 /x", 400, "bad_request"),
+        ("/harbour/.m3u8?filter=type==\u{1}", 400, "bad_request"),
+        (&long, 431, "head_too_large"),
+    ] {
+        let response = raw(server.address, target.as_bytes()).await;
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        assert!(
+            head.contains("content-type: application/json") && head.contains("connection: close"),
+            "{head}"
+        );
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        let json: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(json["reason"], reason, "{body}");
+        let line = log::lines(&[" access: ", &format!("status={status} reason=\"{reason}\"")]);
+        assert!(!line.is_empty(), "no line for {target}");
+    }
+    let metrics = get(server.admin, "/metrics").await;
+    let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+    for line in [
+        "latemux_refusals_total{reason=\"bad_request\"} 2",
+        "latemux_refusals_total{reason=\"head_too_large\"} 1",
+        "latemux_responses_total{protocol=\"other\",class=\"other\",status=\"4xx\"} 3",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
     }
 }
 

@@ -11,6 +11,8 @@ use latemux_storage::{StorageError, fault::Fault};
 use std::time::Duration;
 
 const OBJECT: &str = "harbour/video-360p.mp4";
+/// Text of an error that clients must not see.
+const WHERE: &str = "Error performing PUT http://169.254.169.254/latest/api/token";
 
 /// Returns each failure of a request with its status and reason.
 fn failures() -> Vec<(StorageError, u16, &'static str)> {
@@ -25,8 +27,10 @@ fn failures() -> Vec<(StorageError, u16, &'static str)> {
             "storage_throttled",
         ),
         (StorageError::TimedOut { key: key(), after: Duration::from_secs(1) }, 504, "storage_timeout"),
-        (StorageError::Unavailable { key: key(), detail: "500".into() }, 502, "storage_unavailable"),
-        (StorageError::BadResponse { key: key(), detail: "no size".into() }, 502, "storage_bad_answer"),
+        (StorageError::Unavailable { key: key(), detail: WHERE.into() }, 502, "storage_unavailable"),
+        (StorageError::BadResponse { key: key(), detail: WHERE.into() }, 502, "storage_bad_answer"),
+        (StorageError::WrongCredentials { key: key(), detail: WHERE.into() }, 502, "storage_denied"),
+        (StorageError::NoBucket(key()), 502, "no_bucket"),
     ]
 }
 
@@ -51,6 +55,7 @@ async fn each_storage_failure_has_a_status_and_a_reason_in_response_and_log() {
             let after = if reason == "storage_throttled" { "7" } else { "" };
             assert_eq!(response.header("retry-after"), after);
             assert_eq!(response.header("cache-control"), "no-store");
+            assert!(!String::from_utf8_lossy(&response.body).contains("169.254"), "{:?}", response.body);
             let line = log::access(&url).await;
             assert!(line.contains(&format!("status={status} reason=\"{reason}\"")), "{line}");
             if status != 404 {

@@ -1,0 +1,264 @@
+//! Decides whether the files of a folder are renditions of one film. If they are several films, the
+//! folder is not a title: one manifest for all of them would switch from one film to another.
+//!
+//! The decision is a function of names and indexes alone, so every node decides alike. It is made
+//! for folders only: a comma list and a server manifest state what belongs together. The rule is
+//! documented in `docs/titles.md`.
+
+use latemux_index::{MediaIndex, Track, media::TrackKind};
+use latemux_isobmff::{FourCc, Time, codec::Media, codec::VideoRange};
+use std::collections::BTreeSet;
+
+/// Largest difference, in seconds, between the durations of renditions from one run of an encoder.
+const CLOSE: f64 = 1.0;
+/// Two bit rates closer than this share of the larger one are nearly the same.
+const NEAR_RATE: f64 = 0.1;
+/// Words in the names of files that tell renditions of one film apart. Numbers and single letters
+/// count as such words too.
+const RENDITION_WORDS: [&str; 70] = [
+    "aac",
+    "ac",
+    "audio",
+    "av",
+    "avc",
+    "base",
+    "bps",
+    "caption",
+    "captions",
+    "cmaf",
+    "dash",
+    "desktop",
+    "dts",
+    "eac",
+    "ec",
+    "fhd",
+    "flac",
+    "fmp",
+    "fps",
+    "hd",
+    "hdr",
+    "hevc",
+    "hfr",
+    "hi",
+    "high",
+    "hls",
+    "hq",
+    "hvc",
+    "hz",
+    "index",
+    "kbit",
+    "kbps",
+    "khz",
+    "lo",
+    "low",
+    "lq",
+    "main",
+    "mbit",
+    "mbps",
+    "med",
+    "medium",
+    "mid",
+    "mobile",
+    "mp",
+    "mq",
+    "mss",
+    "opus",
+    "px",
+    "qhd",
+    "rendition",
+    "sd",
+    "sdr",
+    "smooth",
+    "stereo",
+    "stream",
+    "sub",
+    "subs",
+    "subtitle",
+    "subtitles",
+    "surround",
+    "tablet",
+    "text",
+    "track",
+    "tv",
+    "uhd",
+    "video",
+    "vid",
+    "vp",
+    "vtt",
+    "aud",
+];
+
+/// What the decision needs of a file.
+#[derive(Debug)]
+pub(crate) struct FileFacts<'a> {
+    name: &'a str,
+    videos: Vec<VideoFacts>,
+    /// Duration of the longest video or audio track in seconds. `None` without such tracks.
+    seconds: Option<f64>,
+}
+
+/// What the decision needs of a video track.
+#[derive(Debug)]
+struct VideoFacts {
+    /// Coding name, size and dynamic range.
+    kind: (FourCc, u16, u16, VideoRange),
+    bitrate: u64,
+    seconds: f64,
+}
+
+impl<'a> FileFacts<'a> {
+    /// Collects the facts of a file whose media has these indexes.
+    pub(crate) fn new<'i>(name: &'a str, indexes: impl Iterator<Item = &'i MediaIndex>) -> Self {
+        let mut facts = Self { name, videos: Vec::new(), seconds: None };
+        for track in indexes.flat_map(|index| &index.tracks) {
+            let seconds = seconds(track);
+            if track.kind != TrackKind::Text {
+                facts.seconds = Some(facts.seconds.unwrap_or(0.0).max(seconds));
+            }
+            if let Media::Video(video) = &track.codec.media {
+                let kind = (track.codec.format, video.width, video.height, video.range);
+                facts.videos.push(VideoFacts { kind, bitrate: track.average_bitrate, seconds });
+            }
+        }
+        facts
+    }
+
+    /// Returns true if the names of two files share a word, or if one of them has no words but
+    /// those that tell renditions apart.
+    fn is_named_like(&self, other: &Self) -> bool {
+        let (ours, theirs) = (words(self.name), words(other.name));
+        ours.is_empty() || theirs.is_empty() || !ours.is_disjoint(&theirs)
+    }
+}
+
+/// Returns why two of the files cannot be renditions of one film, or `None` if all can.
+pub(crate) fn contradiction(files: &[FileFacts<'_>]) -> Option<String> {
+    let has_video = files.iter().any(|file| !file.videos.is_empty());
+    files.iter().enumerate().find_map(|(number, first)| {
+        files.iter().take(number).find_map(|second| {
+            let why = compare(second, first, has_video)?;
+            Some(format!("{} and {} {why}", second.name, first.name))
+        })
+    })
+}
+
+fn compare(a: &FileFacts<'_>, b: &FileFacts<'_>, has_video: bool) -> Option<String> {
+    if a.videos.is_empty() || b.videos.is_empty() {
+        let (x, y) = (a.seconds?, b.seconds?);
+        // Sound may outlast the picture, or end early. Without any picture, it has nothing to
+        // outlast.
+        let most = if has_video { tolerance(x, y, 30.0, 0.1) } else { CLOSE };
+        return ((x - y).abs() > most).then(|| durations(x, y));
+    }
+    let pairs = || a.videos.iter().flat_map(|x| b.videos.iter().map(move |y| (x, y)));
+    pairs().find_map(|(x, y)| {
+        let (name, width, height, _) = x.kind;
+        let same = (x.kind == y.kind).then(|| format!("both have {name} video of {width}x{height}"));
+        let apart = (x.seconds - y.seconds).abs();
+        // A rendition may end early, but not by more than this.
+        if apart > tolerance(x.seconds, y.seconds, 10.0, 0.05) {
+            return Some(durations(x.seconds, y.seconds));
+        }
+        match same {
+            Some(same) if is_near(x.bitrate, y.bitrate) => {
+                Some(format!("{same} at nearly the same bit rate"))
+            }
+            Some(same) if apart > CLOSE => Some(format!("{same}, but {}", durations(x.seconds, y.seconds))),
+            Some(same) if !a.is_named_like(b) => Some(format!("{same}, and their names share no word")),
+            None if apart > CLOSE && !a.is_named_like(b) => {
+                let durations = durations(x.seconds, y.seconds);
+                Some(format!("{durations}, and their names share no word"))
+            }
+            _ => None,
+        }
+    })
+}
+
+fn seconds(track: &Track) -> f64 {
+    Time::new(track.end.saturating_sub(track.start), track.timescale).seconds()
+}
+
+fn tolerance(a: f64, b: f64, least: f64, share: f64) -> f64 {
+    least.max(a.max(b) * share)
+}
+
+fn durations(a: f64, b: f64) -> String {
+    format!("last {a:.1} s and {b:.1} s")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bit rates are far below 2^52")]
+fn is_near(a: u64, b: u64) -> bool {
+    (a.abs_diff(b) as f64) < a.max(b) as f64 * NEAR_RATE
+}
+
+/// Returns the words of a file's name that name the film: runs of at least two letters, in lower
+/// case, without the extension.
+fn words(name: &str) -> BTreeSet<String> {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let runs = stem.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+    runs.filter(|word| word.chars().count() > 1 && !RENDITION_WORDS.contains(&word.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn video(name: &str, (width, height): (u16, u16), bitrate: u64, seconds: f64) -> FileFacts<'_> {
+        let kind = (FourCc(*b"avc1"), width, height, VideoRange::Sdr);
+        FileFacts { name, videos: vec![VideoFacts { kind, bitrate, seconds }], seconds: Some(seconds) }
+    }
+
+    fn audio(name: &str, seconds: f64) -> FileFacts<'_> {
+        FileFacts { name, videos: Vec::new(), seconds: Some(seconds) }
+    }
+
+    fn text(name: &str) -> FileFacts<'_> {
+        FileFacts { name, videos: Vec::new(), seconds: None }
+    }
+
+    const HD: (u16, u16) = (1280, 720);
+    const SD: (u16, u16) = (640, 360);
+
+    #[test]
+    fn renditions_of_one_film_belong_together() {
+        for files in [
+            vec![
+                video("video-1080p.mp4", (1920, 1080), 5_000_000, 5400.0),
+                video("video-720p.mp4", HD, 2_500_000, 5400.04),
+                video("video-360p.mp4", SD, 700_000, 5398.0),
+                audio("audio-eng.mp4", 5401.5),
+                audio("commentary.mp4", 5380.0),
+                text("subs.mp4"),
+            ],
+            // Two bit rates of one size.
+            vec![video("film_3000.mp4", HD, 3_000_000, 600.0), video("film_2000.mp4", HD, 2_000_000, 600.0)],
+            // Names without a common word.
+            vec![video("a.mp4", HD, 3_000_000, 60.0), video("b.mp4", SD, 1_000_000, 60.0)],
+            vec![video("hd.mp4", HD, 3_000_000, 60.0), video("sd.mp4", SD, 1_000_000, 66.0)],
+            vec![video("feature.mp4", HD, 3_000_000, 60.0), video("phone.mp4", SD, 1_000_000, 60.5)],
+            vec![audio("eng.m4a", 180.0), audio("deu.m4a", 180.02)],
+        ] {
+            assert_eq!(contradiction(&files), None, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn several_films_do_not_become_one_title() {
+        let at = |name, seconds| video(name, HD, 2_000_000, seconds);
+        for (files, why) in [
+            ([at("one.mp4", 600.0), at("two.mp4", 731.0)], "one.mp4 and two.mp4 last 600.0 s and 731.0 s"),
+            ([at("film-1.mp4", 600.0), at("film-2.mp4", 600.0)], "1280x720 at nearly the same bit rate"),
+            (
+                [at("one.mp4", 600.0), video("two.mp4", HD, 4_000_000, 600.0)],
+                "both have avc1 video of 1280x720, and their names share no word",
+            ),
+            ([at("film-1.mp4", 600.0), video("film-2.mp4", HD, 4_000_000, 608.0)], "but last 600.0 s and"),
+            ([at("one.mp4", 10.0), video("two.mp4", SD, 700_000, 12.0)], "and their names share no word"),
+            ([at("film.mp4", 600.0), audio("song.m4a", 200.0)], "last 600.0 s and 200.0 s"),
+            ([audio("01.m4a", 180.0), audio("02.m4a", 190.0)], "last 180.0 s and 190.0 s"),
+        ] {
+            let found = contradiction(&files).unwrap_or_else(|| panic!("{files:?}"));
+            assert!(found.contains(why), "{found}");
+        }
+    }
+}
