@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::address::listen_address;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use latemux_cache::Config as CacheConfig;
 use latemux_origin::OriginConfig;
@@ -53,11 +54,12 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "ADDR:PORT",
+        value_parser = listen_address,
         help = with_default("Address to listen on", crate::config::Config::default().listen)
     )]
     pub(crate) listen: Option<SocketAddr>,
     /// Address for metrics, health checks and purging; clients must not reach it [default: none]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub(crate) admin: Option<SocketAddr>,
     /// Send the headers Server-Timing, Latemux-Cache and Latemux-Storage-Requests with each
     /// response

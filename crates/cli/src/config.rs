@@ -131,6 +131,15 @@ impl Config {
 
     fn check(&self) -> Result<()> {
         self.origin.check().map_err(anyhow::Error::msg)?;
+        let storage = &self.storage;
+        for (key, time) in [
+            ("storage.connect_timeout", storage.connect_timeout),
+            ("storage.first_byte_timeout", storage.first_byte_timeout),
+            ("storage.stall_timeout", storage.stall_timeout),
+            ("storage.queue_timeout", storage.queue_timeout),
+        ] {
+            ensure!(!time.is_zero(), "{key} must be more than 0s, or every request would time out");
+        }
         ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
         ensure!(
             self.origin.read.open <= self.storage.max_in_flight,
@@ -246,6 +255,14 @@ mod tests {
             ("[index]\nhead = '1'", "index.head"),
             ("[http]\nmax_connections = 0", "max_connections"),
             ("[storage]\nmax_in_flight = 0", "storage.max_in_flight"),
+            ("[storage]\nfirst_byte_timeout = '0s'", "storage.first_byte_timeout"),
+            ("load_timeout = '0s'", "load_timeout"),
+            ("max_objects = 0", "max_objects"),
+            ("[read]\nopen = 0", "read.open"),
+            ("[read]\nrequests = 0", "read.requests"),
+            ("[http]\nstall_timeout = '0s'", "http.stall_timeout"),
+            ("[http]\nheader_timeout = '0s'", "http.header_timeout"),
+            ("[http]\nmax_streams = 0", "http.max_streams"),
             ("[storage]\nmax_in_flight = 8", "read.open"),
         ] {
             let error = Config::parse(text).unwrap().check().unwrap_err().to_string();

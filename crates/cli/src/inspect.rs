@@ -2,7 +2,7 @@
 //! problems found.
 
 use crate::{args, location::error_at, serve::say};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use latemux_index::{
     Title,
     media::{IndexSource, MediaIndex, Samples, TrackKind},
@@ -27,7 +27,13 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 
 /// Prints the report.
 pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
-    let config = OriginConfig { segment_duration: flags.segment_duration.0, ..OriginConfig::default() };
+    let duration = flags.segment_duration;
+    ensure!(
+        OriginConfig::SEGMENT_DURATIONS.contains(&duration.0),
+        "--segment-duration must be between 100ms and 10m, not {duration}"
+    );
+    let config =
+        OriginConfig { segment_duration: duration.0, any_extension: true, ..OriginConfig::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let title = runtime.block_on(async {
         let (storage, key) = latemux_storage::open::open_object(&flags.target, &flags.storage.options())?;

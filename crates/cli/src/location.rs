@@ -18,6 +18,7 @@ pub(crate) fn error_at(location: &str, key: &Key, error: &latemux_origin::Error)
 
 /// Parses the URL of a stream.
 pub(crate) fn http_url(text: &str) -> Result<Url> {
+    ensure!(text.contains("://"), "{text} is not a URL: it must begin with http:// or https://");
     let url = Url::parse(text).with_context(|| format!("{text} is not a URL"))?;
     ensure!(matches!(url.scheme(), "http" | "https"), "{text}: neither http nor https");
     Ok(url)

@@ -1,5 +1,6 @@
 //! The binary `latemux`: the server, and tools that prepare, inspect and test titles.
 
+mod address;
 mod args;
 mod capture;
 mod config;
@@ -17,7 +18,7 @@ mod serve;
 mod trust;
 
 use clap::Parser;
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 /// Each segment allocates and frees frames of some hundred kilobytes. glibc returns such memory to
 /// the kernel at each release and gets it back page by page, which was half the cost of a TS
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader of the output has what it wanted, as `head` has after some lines.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "a command-line tool reports its error there")]
             {
@@ -49,4 +52,9 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns true if the program that reads our standard output has closed it.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

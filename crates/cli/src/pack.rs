@@ -32,6 +32,7 @@ pub(crate) fn run(flags: &args::Pack) -> Result<()> {
     let config = OriginConfig {
         segment_duration: flags.fragment.0,
         load_timeout: LOAD_TIMEOUT,
+        any_extension: true,
         sources: SourcesConfig { allow: flags.allow.clone() },
         ..OriginConfig::default()
     };

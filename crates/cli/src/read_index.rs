@@ -1,7 +1,7 @@
 //! Reads the index of a file or URL, with a progress bar.
 
 use crate::location::error_at;
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latemux_index::{
     MediaIndex,
@@ -9,7 +9,7 @@ use latemux_index::{
 };
 use latemux_origin::IndexReader;
 use latemux_storage::{Options, open_object};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// Interval at which the progress bar is redrawn while nothing arrives.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(500);
@@ -34,6 +34,7 @@ pub(crate) struct ReadIndex {
 
 /// Reads the index of a file or URL.
 pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Result<ReadIndex> {
+    ensure!(!Path::new(source).is_dir(), "{source} is a folder: name one media file");
     let (storage, key) = open_object(source, options)?;
     let mut reader = IndexReader::new(&*storage, &key, source.to_owned(), Limits::default());
     if depth == Depth::FullTables {

@@ -4,17 +4,22 @@ use crate::{args, config::Config, log, open_files};
 use anyhow::{Context, Result};
 use latemux_origin::{Origin, Resources, Tls, listen};
 use latemux_quantity::TimeSpan;
-use latemux_storage::write::writable;
+use latemux_storage::{Storage, StorageError, check, write::writable};
 use std::{
     fs,
     io::Write,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 /// Longest time to recover the contents of the cache's folder before clients are served. After this
 /// time, recovery continues in the background.
 const RECOVERY_WAIT: Duration = Duration::from_millis(1500);
+/// Longest wait at start for an answer of storage. After this time, clients are served, but the
+/// process is not ready.
+const STORAGE_WAIT: Duration = Duration::from_secs(5);
+/// Pause between two attempts to reach storage.
+const STORAGE_RETRY: Duration = Duration::from_secs(2);
 /// Number of open files needed besides connections: media, and files of the cache and the runtime.
 const OTHER_FILES: u64 = 1024;
 /// Shortest time allowed for writing to the cache's disk before the process ends.
@@ -47,6 +52,7 @@ async fn serve(config: Config) -> Result<()> {
     }
     let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
+    let reached = reach(&storage).await?;
     let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));
     let listener = bind(config.listen)?;
     let admin = match config.admin {
@@ -68,6 +74,10 @@ async fn serve(config: Config) -> Result<()> {
     let resources =
         Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
     let origin = Origin::with_resources(storage.clone(), resources, config.origin.clone());
+    if !reached {
+        origin.set_storage_reached(false);
+        tokio::spawn(keep_trying(storage.clone(), origin.clone()));
+    }
     let mut admin_line = String::new();
     if let Some(admin) = admin {
         admin_line = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
@@ -104,6 +114,39 @@ async fn serve(config: Config) -> Result<()> {
     };
     tokio::join!(close_cache, close_indexes);
     served
+}
+
+/// Returns true if storage answers in time. If it does not, a warning says why.
+///
+/// # Errors
+/// Fails if storage says that there is no such bucket, or that the credentials are wrong.
+async fn reach(storage: &Arc<dyn Storage>) -> Result<bool> {
+    let timed_out = |_| Err(StorageError::TimedOut { key: storage.describe(), after: STORAGE_WAIT });
+    match tokio::time::timeout(STORAGE_WAIT, check(&**storage)).await.unwrap_or_else(timed_out) {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_misconfiguration() => Err(error).context("cannot serve"),
+        Err(error) => {
+            tracing::warn!(
+                reason = error.reason(),
+                "{error}: until storage answers, /healthz/ready gives status 503"
+            );
+            Ok(false)
+        }
+    }
+}
+
+/// Makes the origin ready once storage answers.
+async fn keep_trying(storage: Arc<dyn Storage>, origin: Origin) {
+    let mut last = "";
+    while let Err(error) = check(&*storage).await {
+        if last != error.reason() {
+            last = error.reason();
+            tracing::warn!(reason = last, "storage cannot be reached yet: {error}");
+        }
+        tokio::time::sleep(STORAGE_RETRY).await;
+    }
+    origin.set_storage_reached(true);
+    tracing::info!("storage answers: ready");
 }
 
 fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {

@@ -82,7 +82,8 @@ impl Nginx {
     /// Returns the requests logged since.
     pub(crate) fn since(&self, Mark(from): Mark) -> Vec<Request> {
         let text = self.text();
-        let lines = text[from..].lines().filter(|line| !line.contains("/mark-"));
+        let lines =
+            text[from..].lines().filter(|line| !line.contains("/mark-") && !line.contains("/latemux-check"));
         lines
             .map(|line| {
                 let bytes = line.split('\t').nth(1).and_then(|bytes| bytes.parse().ok());

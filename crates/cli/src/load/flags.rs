@@ -1,7 +1,7 @@
 //! The command-line flags of `load`.
 
 use super::Job;
-use crate::{args::Storage, location::http_url, trust::TrustFlags};
+use crate::{address::listen_address, args::Storage, location::http_url, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use latemux_client::http::{AllowedHosts, ClientOptions};
@@ -86,7 +86,7 @@ pub(crate) struct Load {
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
     /// Address at which to serve a page that shows the run while it lasts, such as 127.0.0.1:9100
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub(crate) ui: Option<SocketAddr>,
     /// With --ui: also show the resource usage of the machine at this address, on which
     /// `latemux load --host-stats` runs; can be repeated
@@ -94,7 +94,7 @@ pub(crate) struct Load {
     pub(crate) watch_host: Vec<String>,
     /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at
     /// this address until stopped; a run on another machine shows it with --watch-host
-    #[arg(long, value_name = "ADDR:PORT", exclusive = true)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
     /// Folder for the results, which `latemux report` reads: a path, s3://bucket/folder, gs://… or
     /// az://…

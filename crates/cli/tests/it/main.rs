@@ -12,6 +12,7 @@ mod crawl;
 mod full_disk;
 mod load;
 mod messages;
+mod mistakes;
 mod nginx_vod;
 mod open_files;
 mod pack;
