@@ -160,10 +160,10 @@ fn compare(a: &FileFacts<'_>, b: &FileFacts<'_>, has_video: bool) -> Option<Stri
             return Some(durations(x.seconds, y.seconds));
         }
         match same {
-            Some(same) if is_near(x.bitrate, y.bitrate) => {
+            Some(same) if apart > CLOSE => Some(format!("{same}, but {}", durations(x.seconds, y.seconds))),
+            Some(same) if is_near(x.bitrate, y.bitrate) && !state_other_rates(a.name, b.name) => {
                 Some(format!("{same} at nearly the same bit rate"))
             }
-            Some(same) if apart > CLOSE => Some(format!("{same}, but {}", durations(x.seconds, y.seconds))),
             Some(same) if !a.is_named_like(b) => Some(format!("{same}, and their names share no word")),
             None if apart > CLOSE && !a.is_named_like(b) => {
                 let durations = durations(x.seconds, y.seconds);
@@ -189,6 +189,20 @@ fn durations(a: f64, b: f64) -> String {
 #[expect(clippy::cast_precision_loss, reason = "bit rates are far below 2^52")]
 fn is_near(a: u64, b: u64) -> bool {
     (a.abs_diff(b) as f64) < a.max(b) as f64 * NEAR_RATE
+}
+
+/// Returns true if two names differ only in numbers that can be bit rates or sizes, as
+/// `film-300.mp4` and `film-6000.mp4` do. The numbers of episodes are smaller or closer.
+fn state_other_rates(a: &str, b: &str) -> bool {
+    let is_digit = |c: &char| c.is_ascii_digit();
+    let without = |name: &str| name.chars().filter(|c| !is_digit(c)).collect::<String>();
+    let numbers = |name: &str| -> Vec<u64> {
+        name.split(|c: char| !is_digit(&c)).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    let (ours, theirs) = (numbers(a), numbers(b));
+    without(a) == without(b)
+        && ours.len() == theirs.len()
+        && ours.iter().zip(&theirs).any(|(&x, &y)| x.min(y) >= 100 && !is_near(x, y))
 }
 
 /// Returns the words of a file's name that name the film: runs of at least two letters, in lower
@@ -232,6 +246,8 @@ mod tests {
             ],
             // Two bit rates of one size.
             vec![video("film_3000.mp4", HD, 3_000_000, 600.0), video("film_2000.mp4", HD, 2_000_000, 600.0)],
+            // The names state two bit rates, though the content needs neither.
+            vec![video("film-300k.mp4", SD, 250_000, 60.0), video("film-6000k.mp4", SD, 250_000, 60.0)],
             // Names without a common word.
             vec![video("a.mp4", HD, 3_000_000, 60.0), video("b.mp4", SD, 1_000_000, 60.0)],
             vec![video("hd.mp4", HD, 3_000_000, 60.0), video("sd.mp4", SD, 1_000_000, 66.0)],
@@ -248,6 +264,7 @@ mod tests {
         for (files, why) in [
             ([at("one.mp4", 600.0), at("two.mp4", 731.0)], "one.mp4 and two.mp4 last 600.0 s and 731.0 s"),
             ([at("film-1.mp4", 600.0), at("film-2.mp4", 600.0)], "1280x720 at nearly the same bit rate"),
+            ([at("s-101.mp4", 600.0), at("s-102.mp4", 600.0)], "1280x720 at nearly the same bit rate"),
             (
                 [at("one.mp4", 600.0), video("two.mp4", HD, 4_000_000, 600.0)],
                 "both have avc1 video of 1280x720, and their names share no word",

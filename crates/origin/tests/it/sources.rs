@@ -263,7 +263,7 @@ async fn unusable_server_manifests_are_refused_with_the_wrong_element() {
             smil(&element("video", "out.index.mp4", 1, 1, "")).into(),
             422,
             "location_refused",
-            "not allowed",
+            "out.index.mp4: a location in it is refused: it is absolute",
         ),
         (
             "old",
