@@ -75,7 +75,8 @@ for language in eng fra; do
   make "ladder/audio-$language.mp4" "${tone[@]}" "${aac[@]}" -metadata:s:a:0 language=$language
 done
 make unaligned/a.mp4 "${small[@]}" "${avc[@]}"
-make unaligned/b.mp4 "${small[@]}" "${avc[@]}" -g 70 -keyint_min 70
+mapfile -t other < <(video 256x144)
+make unaligned/b.mp4 "${other[@]}" "${avc[@]}" -g 70 -keyint_min 70
 make unaligned/c.mp4 "${tone[@]}" "${aac[@]}" -movflags +$fragments -frag_duration 900000
 make languages.mp4 "${small[@]}" "${tone[@]}" "${tone[@]}" -map 0 -map 1 -map 2 "${avc[@]}" "${aac[@]}" \
   -metadata:s:a:0 language=eng -metadata:s:a:1 language=deu
