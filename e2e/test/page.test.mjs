@@ -309,7 +309,7 @@ describe("page", { concurrency: 2 }, () => {
         await page.locator("#player[data-state=ready]").waitFor();
         await viewer.plays(1);
         const [error, ...others] = await viewer.errors();
-        assert.match(error, /^The video 360p · \d+ kb\/s cannot be played here: this browser decodes AVC, but not this profile or level \(avc1\.64\w+\)\.$/);
+        assert.match(error, /^The video \(360p · \d+ kb\/s\) cannot be played here: this browser decodes AVC, but not this profile or level \(avc1\.64\w+\)\.$/);
         assert.deepEqual(others, []);
         assert.deepEqual(await viewer.heights(), [234, 180]);
       },
@@ -324,6 +324,32 @@ describe("page", { concurrency: 2 }, () => {
         },
       },
     ));
+
+  it("says that a title has neither video nor audio, instead of reporting a player's error", () =>
+    visit({}, async (viewer, page) => {
+      await viewer.ready();
+      viewer.record.action();
+      const body = '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011"><Period><AdaptationSet mimeType="text/vtt"><Representation/></AdaptationSet></Period></MPD>';
+      await page.route("**/harbour/.mpd", (route) => route.fulfill({ contentType: "application/dash+xml", body }));
+      await page.getByRole("link", { name: "harbour" }).click();
+      await page.locator("#player[data-state=error]").waitFor();
+      assert.deepEqual(await viewer.errors(), ["The title has neither video nor audio."]);
+    }));
+
+  it("opens another title although the origin does not respond for the one before", () =>
+    visit({}, async (viewer, page) => {
+      await viewer.ready();
+      viewer.record.action();
+      await page.route("**/lighthouse.mp4/.mpd", () => {});
+      const requested = page.waitForRequest("**/lighthouse.mp4/.mpd");
+      await page.getByRole("link", { name: "lighthouse" }).click();
+      await requested;
+      viewer.record.action();
+      await page.getByRole("link", { name: "harbour" }).click();
+      await page.waitForURL(/title=harbour/);
+      await viewer.ready();
+      await viewer.plays(1);
+    }));
 
   for (const width of [390, 768, 1440]) {
     it(`cuts off no text on a screen of ${width} px`, () =>

@@ -13,6 +13,8 @@ import { TrafficView } from "./traffic-view";
 
 const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
 
+const NO_TRACKS = "The title has neither video nor audio.";
+
 /** Most titles that are tried to find one that can be played here. */
 const MAX_TRIED = 8;
 
@@ -68,10 +70,10 @@ function showAddresses(chosen: Selection): void {
 }
 
 /** Returns the origin's refusal of an address, in words, or null if it responds. */
-async function refusal(address: string): Promise<string | null> {
+async function refusal(address: string, signal: AbortSignal): Promise<string | null> {
   if (!address.startsWith(location.origin)) return null;
   try {
-    const response = await request(address);
+    const response = await request(address, signal);
     await response.body?.cancel();
     return null;
   } catch (error) {
@@ -79,13 +81,15 @@ async function refusal(address: string): Promise<string | null> {
   }
 }
 
-/** Returns the tracks of a title; none if only the manifest of the chosen protocol can be read. */
-async function tracksOf(chosen: Selection): Promise<Track[]> {
+/**
+ * Returns the tracks of a title, or null if only the manifest of the chosen protocol can be read.
+ */
+async function tracksOf(chosen: Selection, signal: AbortSignal): Promise<Track[] | null> {
   try {
-    return await readTracks(chosen);
+    return await readTracks(chosen, signal);
   } catch (error) {
-    if (chosen.protocol === "dash" || (await refusal(manifestAddress(chosen))) !== null) throw error;
-    return [];
+    if (chosen.protocol === "dash" || (await refusal(manifestAddress(chosen), signal)) !== null) throw error;
+    return null;
   }
 }
 
@@ -99,10 +103,12 @@ interface Manner {
 async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
   const closeBefore = close;
   let wanted = true;
+  const stop = new AbortController();
   let stopTraffic = () => {};
   let session: Promise<Session | null> = Promise.resolve(null);
   close = async () => {
     wanted = false;
+    stop.abort();
     await (await session)?.close();
     stopTraffic();
   };
@@ -120,13 +126,15 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
       markObstacle(titles, chosen.title, message);
       return null;
     };
-    let tracks: Track[];
+    let tracks: Track[] | null;
     try {
-      tracks = await tracksOf(chosen);
+      tracks = await tracksOf(chosen, stop.signal);
     } catch (error) {
       return wanted ? bar((error as Error).message, null) : null;
     }
     if (!wanted) return null;
+    if (tracks === null) return start();
+    if (tracks.length === 0) return bar(NO_TRACKS, null);
     const found = obstacles(tracks, chosen.protocol, chosen.player);
     const inDash = selection(chosen, "dash", chosen.player);
     const foundInDash = obstacles(tracks, inDash.protocol, inDash.player);
@@ -148,7 +156,7 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     const failed = async (failure: Failure) => {
       if (!wanted) return;
       if (failure.fatal) view.state = "error";
-      const reason = failure.fatal ? await refusal(failure.url ?? address) : null;
+      const reason = failure.fatal ? await refusal(failure.url ?? address, stop.signal) : null;
       if (!wanted) return;
       if (reason) view.showFailure({ message: reason, fatal: true });
       view.showFailure(failure);
@@ -225,7 +233,7 @@ async function openFirst({ titles: all }: Library): Promise<void> {
   for (const { base } of all.slice(0, MAX_TRIED)) {
     const chosen = selection({ title: base, part: "" }, protocolChosen(), null);
     const why = await readTracks(chosen).then(
-      (tracks) => obstacles(tracks, chosen.protocol, chosen.player).find(({ isFatal }) => isFatal)?.message,
+      (tracks) => (tracks.length === 0 ? NO_TRACKS : obstacles(tracks, chosen.protocol, chosen.player).find(({ isFatal }) => isFatal)?.message),
       (error: Error) => error.message,
     );
     if (current) return;

@@ -8,8 +8,8 @@ export class RequestError extends Error {}
  *
  * @throws RequestError with the sentence and the reason that the origin states.
  */
-export async function request(address: string): Promise<Response> {
-  const response = await fetch(address).catch((error: unknown) => {
+export async function request(address: string, signal: AbortSignal | null = null): Promise<Response> {
+  const response = await fetch(address, { signal }).catch((error: unknown) => {
     throw new RequestError(`The origin cannot be reached: ${error instanceof Error ? error.message : String(error)}`);
   });
   if (response.ok) return response;

@@ -28,7 +28,8 @@ const FAMILIES: readonly (readonly [begin: RegExp, name: string, least: string])
   [/^av01/, "AV1", "av01.0.00M.08"],
   [/^vp0?9/, "VP9", "vp09.00.10.08"],
   [/^mp4a\.(40\.34|6[9b])/i, "MP3", "mp4a.6B"],
-  [/^mp4a/, "AAC", "mp4a.40.2"],
+  [/^mp4a\.(40|6[678])/, "AAC", "mp4a.40.2"],
+  [/^(dts|mp4a\.a9)/i, "DTS", "dtsc"],
   [/^ac-3/, "AC-3", "ac-3"],
   [/^ec-3/, "E-AC-3", "ec-3"],
   [/^ac-4/, "AC-4", "ac-4.02.01.00"],
@@ -41,8 +42,8 @@ const FAMILIES: readonly (readonly [begin: RegExp, name: string, least: string])
  *
  * @throws RequestError if the origin refuses the title.
  */
-export async function readTracks(title: Pick<Selection, "title" | "part">): Promise<Track[]> {
-  const text = await (await request(addressOf(title, protocols.dash.manifest))).text();
+export async function readTracks(title: Pick<Selection, "title" | "part">, signal?: AbortSignal): Promise<Track[]> {
+  const text = await (await request(addressOf(title, protocols.dash.manifest), signal)).text();
   const manifest = new DOMParser().parseFromString(text, "application/xml");
   return [...manifest.querySelectorAll("Representation")].flatMap((representation): Track[] => {
     const set = representation.parentElement!;
@@ -90,7 +91,7 @@ export function obstacles(tracks: readonly Track[], protocol: ProtocolId, player
     const isWhole = barred === ofKind.length;
     const isFatal = isWhole && (kind === "video" || ofKind.length === tracks.length);
     return [...labels].map(([why, names]) => {
-      const which = isWhole ? "" : ` ${[...names].join(", ")}`;
+      const which = isWhole ? "" : ` (${[...names].join(", ")})`;
       return { isFatal, message: `The ${kind}${which} cannot be played here: ${why}.` };
     });
   });
