@@ -89,7 +89,7 @@ pub async fn run(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     dropped_half_way(storage, fixture).await;
     if let Some((refusing, name)) = fixture.refused() {
         let e = refusing.read(ReadRequest::head(&name, 10)).await.expect_err("must be refused");
-        assert!(matches!(e, StorageError::Denied(_)), "refused object: {e:?}");
+        assert_eq!(e.reason(), "storage_denied", "refused object: {e:?}");
     }
 }
 

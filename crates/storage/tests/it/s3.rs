@@ -66,12 +66,12 @@ async fn conforms() {
 }
 
 #[tokio::test]
-async fn missing_buckets_are_not_found() {
+async fn missing_buckets_were_taken_for_missing_objects() {
     let Some((_process, _dir, endpoint)) = start() else { return };
     let storage = open("s3://absent", &options(endpoint, "secret")).unwrap();
     let key = Key::new("x").unwrap();
-    assert!(matches!(storage.read(ReadRequest::head(&key, 1)).await, Err(StorageError::NotFound(_))));
-    assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NotFound(_))));
+    assert!(matches!(storage.read(ReadRequest::head(&key, 1)).await, Err(StorageError::NoBucket(_))));
+    assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NoBucket(_))));
 }
 
 /// Objects are written in pieces, large ones in parts, and become visible only when complete.
