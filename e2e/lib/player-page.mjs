@@ -129,6 +129,24 @@ export class PlayerPage {
     );
   }
 
+  /** Pauses, seeks to `seconds` and waits until the frame there is on screen. */
+  async pauseAt(seconds) {
+    this.record.action();
+    await this.#page.evaluate(async (to) => {
+      const video = document.querySelector("video");
+      video.pause();
+      video.currentTime = to;
+    }, seconds);
+    await this.#until("a frame to be shown", () => {
+      const video = document.querySelector("video");
+      return !video.seeking && video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA;
+    });
+    // Two frames of the page: the second one is painted with the video's frame.
+    await this.#page.evaluate(
+      () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))),
+    );
+  }
+
   /**
    * Plays to the end of the title: everything is buffered, and all but the last half second was
    * played. dash.js sometimes pauses half a second before the end, its threshold for a stall,

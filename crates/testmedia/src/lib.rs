@@ -3,6 +3,7 @@
 //!
 //! - [`recipe`]: files made once with ffmpeg's test sources and kept in the target folder
 //! - [`rewrite`]: the same media in box variants that ffmpeg does not write
+//! - [`edits`]: edit lists that ffmpeg does not write
 //! - [`fragmented`]: fragments written in every way that the standard allows
 //! - [`probe`]: the contents of a file according to ffprobe, an independent reader
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
@@ -11,6 +12,7 @@
 //! - `net` (feature `net`): a proxy that simulates a distant server
 //! - `http_server` (feature `net`): an HTTP server that a test scripts
 
+pub mod edits;
 pub mod fragmented;
 #[cfg(feature = "net")]
 pub mod http_server;

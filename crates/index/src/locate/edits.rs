@@ -54,10 +54,10 @@ impl Edits {
         let movie_tick = Time::new(1, movie).in_scale(track, Round::Up);
         // Empty edits at the end play nothing, and an empty edit of no length is ignored.
         let plays = |edit: &Edit| edit.media_time.is_some();
-        let Some(last) = edits.iter().rposition(plays) else { return Ok(Self::default()) };
-        let first = edits.iter().position(plays).unwrap_or(last);
-        let (delays, ranges) = edits.split_at(first);
-        let ranges = ranges.get(..=last - first).unwrap_or_default();
+        let first = edits.iter().position(plays).unwrap_or(edits.len());
+        let end = edits.iter().rposition(plays).map_or(edits.len(), |last| last + 1);
+        let (delays, _) = edits.split_at(first);
+        let ranges = edits.get(first..end).unwrap_or_default();
         let delay = ticks(delays.iter().fold(0, |sum, edit| u64::saturating_add(sum, edit.duration)));
 
         let mut joined: Option<(i64, Option<i64>)> = None;
@@ -80,7 +80,10 @@ impl Edits {
                 Some(_) => return Err("an edit list with several parts"),
             };
         }
-        let Some((start, end)) = joined else { return Ok(Self::default()) };
+        let Some((start, end)) = joined else {
+            // An edit list that only delays is taken to play all media after the delay.
+            return Ok(Self { presentation: Presentation { media_time: 0, shift: delay }, played: None });
+        };
         let offset = delay.saturating_sub(start);
         let presentation = Presentation { media_time: (-offset).max(0), shift: offset.max(0) };
         let shifted = |time: i64| time.saturating_add(presentation.shift);
@@ -100,18 +103,29 @@ impl Edits {
         self.played.map(|played| played.start.saturating_sub(self.presentation.shift))
     }
 
+    /// Returns true if samples of media that starts to be presented at `start`, in track ticks, are
+    /// left out or hidden: all but the priming of audio.
+    pub(crate) fn hides_samples(start: i64, kind: TrackKind, timescale: Timescale) -> bool {
+        match kind {
+            TrackKind::Video => start < 0,
+            TrackKind::Audio => start.saturating_neg() > priming(timescale),
+            TrackKind::Text => false,
+        }
+    }
+
     /// Returns the samples that play, if any. `table` is on the output timeline and complete.
     ///
     /// Video starts at a sync sample, so that everything from the edit's start on can be decoded.
-    /// Players hide the frames before it, following the edit list in the init segment.
+    /// [`super::hidden_frames`] are the frames before it.
     pub(crate) fn samples(&self, table: &SampleTable, kind: TrackKind, timescale: Timescale) -> Range<u32> {
         let len = table.len();
         let Some(first_sync) = table.sync_from(0) else { return 0..0 };
         let Some(played) = self.played else { return first_sync..len };
-        let priming = Time::new(PRIMING_MILLIS, Timescale::MILLIS).in_scale(timescale, Round::Down);
         let first_composition = table.composition_time(0).unwrap_or(0);
         let start = match kind {
-            TrackKind::Audio if played.start.saturating_sub(first_composition) <= priming => first_sync,
+            TrackKind::Audio if played.start.saturating_sub(first_composition) <= priming(timescale) => {
+                first_sync
+            }
             TrackKind::Audio => {
                 let covering = covering(table, played.start);
                 table.sync_until(covering.saturating_sub(PREROLL_FRAMES)).unwrap_or(first_sync)
@@ -129,6 +143,11 @@ impl Edits {
         }
         start..end
     }
+}
+
+/// Returns [`PRIMING_MILLIS`] in track ticks.
+fn priming(timescale: Timescale) -> i64 {
+    Time::new(PRIMING_MILLIS, Timescale::MILLIS).in_scale(timescale, Round::Down)
 }
 
 /// Returns the sample that is being decoded at `time`, or the last sample if `time` is later.

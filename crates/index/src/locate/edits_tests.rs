@@ -54,6 +54,15 @@ fn delays_shift_decode_times_and_offsets_shift_the_origin() {
 }
 
 #[test]
+fn a_list_of_only_an_empty_edit_lost_its_delay() {
+    let delayed = resolve(&[edit(1000, None)]).unwrap();
+    assert_eq!(delayed.presentation, Presentation { media_time: 0, shift: 48_000 });
+    let mut table = table(10, 1, &[0]);
+    table.shift(delayed.presentation.shift);
+    assert_eq!(delayed.samples(&table, TrackKind::Audio, scale(48_000)), 0..10);
+}
+
+#[test]
 fn adjacent_edits_are_joined_and_others_are_rejected() {
     let joined = resolve(&[edit(1000, Some(0)), edit(1000, Some(48_000))]).unwrap();
     assert_eq!(joined.samples(&table(200, 1, &[0]), TrackKind::Audio, scale(48_000)), 0..94);

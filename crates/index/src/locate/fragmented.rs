@@ -3,6 +3,7 @@
 use crate::{
     error::{IndexError, TrackProblemKind},
     locate::{
+        edits::Edits,
         fragment_index::{FragmentIndex, IndexReading, IndexedTrack, fragments_to_check, ranges_to_check},
         moof_samples::{self, FragmentedTrack},
         movie::FoundMovie,
@@ -262,7 +263,7 @@ fn measure(
 }
 
 /// Makes a table for each described track. Returns `None` if the index contradicts the fragments
-/// that are read to check it.
+/// that are read to check it, or if an edit list hides samples, so that all must be known.
 fn tables(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -286,6 +287,9 @@ fn tables(
             return Ok(None);
         };
         let Origin { offset, first_start, reorder } = origin;
+        if Edits::hides_samples(first_start, description.kind, description.timescale) {
+            return Ok(None);
+        }
         let end = match listed.end {
             Some(end) => end.saturating_add(offset),
             None => {

@@ -5,6 +5,7 @@ mod fragment_index;
 pub mod fragment_reader;
 mod fragmented;
 pub mod full_tables;
+mod hidden_frames;
 pub mod limits;
 mod moof_samples;
 mod moov_tables;

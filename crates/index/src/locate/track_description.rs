@@ -2,7 +2,7 @@
 
 use crate::{
     error::TrackProblemKind,
-    locate::{edits::Edits, moof_samples::every_sample_is_sync, moov_tables},
+    locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables},
     media::{Samples, Track, TrackKind},
     table::{fragment_table::FragmentTable, samples::SampleTable},
 };
@@ -130,6 +130,17 @@ impl TrackDescription {
         // Negative composition offsets are raised; a later presentation start keeps all times.
         let presentation = &mut self.edits.presentation;
         presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
+        if self.kind == TrackKind::Video
+            && let Some(retimed) = hidden_frames::presented_from_zero(&table, *presentation, self.timescale)
+        {
+            (table, *presentation, self.timescale) = retimed;
+        }
+        // Players of HLS expect the decode times to begin at the start of the first segment. They
+        // do not know the edit list, which players of MSE apply too.
+        let hidden = table.decode_time(0).min(presentation.media_time);
+        table.shift(hidden.saturating_neg());
+        presentation.media_time = presentation.media_time.saturating_sub(hidden);
+        presentation.shift = presentation.shift.saturating_sub(hidden);
         let (first, end) = table.presented(presentation).ok_or(TrackProblemKind::Empty)?;
         let bytes = table.bytes_in(0..u32::MAX);
         self.finish(first, end, Samples::Table(table), |duration| Some(rate(bytes, duration?)))

@@ -5,10 +5,8 @@
 //! (`dref`, `stco`). For a fragmented file, the sample tables are written from its fragments, and
 //! so are the boxes that depend on them: durations and edit lists.
 //!
-//! A title has the same bytes whether it is served from the media or from its index MP4, with one
-//! exception: a fragmented source whose first fragment decodes later than 0 *and* whose edit list
-//! cuts off media before that. Sample tables begin at 0, so the same presentation times have other
-//! decode times there.
+//! A title has the same bytes whether it is served from the media or from its index MP4. Sample
+//! tables begin at 0, so if the first fragment decodes later, the edit list has another form.
 
 use crate::{
     error::IndexError,

@@ -50,12 +50,15 @@ fn carries_none(title: &Title, protocol: Protocol) -> PackError {
 
 /// Returns the frames per second of a video track (an index into [`Title::tracks`]) as a reduced
 /// fraction, if all its samples have one duration. The last sample may differ, because writers must
-/// guess its duration. Returns `None` for any other track and if the samples are unknown.
+/// guess its duration, and so may those of the first 0.1 s, which an edit list may hide. Returns
+/// `None` for any other track and if the samples are unknown.
 fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
     let track = title.track(title.tracks().get(track)?);
     let Samples::Table(table) = &track.samples else { return None };
     let but_the_last = table.len().saturating_sub(1).max(1);
-    let duration = table.constant_duration(0..but_the_last).filter(|&duration| duration > 0)?;
+    let settled = track.presentation.media_time.saturating_add(i64::from(track.timescale.get()) / 10);
+    let shown = table.decoded_until(settled).min(but_the_last - 1)..but_the_last;
+    let duration = table.constant_duration(shown).filter(|&duration| duration > 0)?;
     Some(reduced(track.timescale.get(), duration))
 }
 

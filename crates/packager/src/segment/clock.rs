@@ -60,7 +60,9 @@ impl<'a> Clock<'a> {
         let mut clock = Self { title, scale, delay: 0, reorder: reorder.max().unwrap_or(0) };
         let earliest = tracks().map(|track| clock.decoded(track, first_presented(track))).min().unwrap_or(0);
         let packed = tracks().filter(|track| is_packed(track));
-        let kept = packed.map(|track| track.presentation.media_time).max().unwrap_or(0);
+        let edited =
+            |track: &Track| track.presentation.media_time.saturating_sub(track.presentation.shift.min(0));
+        let kept = packed.map(edited).max().unwrap_or(0);
         clock.delay = earliest.min(0).saturating_neg().max(kept);
         clock
     }

@@ -8,6 +8,7 @@ mod clip;
 mod cmaf;
 mod dash;
 mod delays;
+mod edits;
 mod fmp4;
 mod hds;
 mod hls;

@@ -83,7 +83,8 @@ fn times() -> Vec<Stored> {
     let file = avc_aac();
     let path = file.display();
     let late = format!("-itsoffset 0.7 -i {path} -i {path} -map 0:v -map 1:a -c copy");
-    let cut = format!("-ss 2.32 -t 5.2 -i {path} -c copy");
+    // Cut at a sync sample; `crate::edits` has cuts inside GOPs.
+    let cut = format!("-ss 2 -t 5.2 -i {path} -c copy");
     let negative = format!("-i {path} -c copy -movflags negative_cts_offsets");
     let unedited = format!("-i {path} -c copy -use_editlist 0");
     [("late", late), ("cut", cut), ("ctts-1", negative), ("unedited", unedited)]

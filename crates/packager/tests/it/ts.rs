@@ -52,12 +52,12 @@ fn nals_of_stream(stream: &[u8]) -> Vec<&[u8]> {
 /// Properties of a source that the comparison depends on.
 pub(crate) struct Expect {
     /// Size of its NAL lengths in bytes.
-    length_size: usize,
+    pub(crate) length_size: usize,
     /// Ticks of 90 kHz by which frames within a PES packet may differ, since ffprobe counts them
     /// from the first.
-    tolerance: i64,
+    pub(crate) tolerance: i64,
     /// Size of the ADTS header of each audio frame; 0 for none.
-    header: usize,
+    pub(crate) header: usize,
 }
 
 pub(crate) const AAC: Expect = Expect { length_size: 4, tolerance: 0, header: 7 };
