@@ -14,8 +14,8 @@ pub struct Presentation {
     /// table has negative composition offsets, all of its offsets are raised to 0 and above, and
     /// `media_time` with them.
     pub media_time: i64,
-    /// Ticks that were added to the source's decode times. Negative if an edit list starts inside the
-    /// media: the time of the media before the first sample that plays is subtracted.
+    /// Ticks that were added to the source's decode times. Negative if an edit list starts inside
+    /// the media: the time of the media before the first sample that plays is subtracted.
     pub shift: i64,
 }
 
