@@ -15,6 +15,7 @@ use latemux_isobmff::{
     cursor::Cursor,
     emit::{EmitSample, FragmentSpec, InitSegment, InitTrack, fragment},
     fragment::{Moof, TrackFragment},
+    matrix::Matrix,
     movie, sample_flags,
     time::Round,
 };
@@ -81,6 +82,7 @@ impl Mp4 {
                 language: track.language,
                 enabled: track.enabled,
                 alternate_group: track.alternate_group,
+                matrix: track.matrix,
                 display_size: track.display_size,
                 sample_entries: track.sample_entries,
                 edit_media_time,
@@ -139,6 +141,7 @@ impl Mp4 {
             language: Language::new(language).unwrap_or_else(Language::unknown),
             enabled: true,
             alternate_group: 0,
+            matrix: Matrix::UNITY,
             display_size: (u32::from(width) << 16, u32::from(height) << 16),
             sample_entries: vec![entry.entry.clone()],
             edit_media_time: 0,

@@ -1,11 +1,11 @@
 //! Sample entries (ISO/IEC 14496-12 §8.5.2) for streams that have none.
 
 use crate::audio_frames::{AudioCoding, AudioFormat};
-use bytes::{BufMut, Bytes};
+use bytes::BufMut;
 use latemux_isobmff::{
     FourCc,
     boxes::stsd::SampleEntry,
-    codec::{Codec, Media, describe},
+    codec::{Codec, Media, describe, elementary_stream},
     emit::put_header,
 };
 
@@ -111,26 +111,6 @@ pub(super) fn ttml_entry() -> TrackEntry {
     out.put_u16(1);
     out.extend_from_slice(b"http://www.w3.org/ns/ttml\0\0\0");
     entry(*b"subt", *b"stpp", &out)
-}
-
-/// Returns the payload of `esds` (ISO/IEC 14496-1 §7.2.6) for an object type and the configuration
-/// of its decoder.
-fn elementary_stream(object_type: u8, specific: &[u8]) -> Bytes {
-    let tagged = |tag: u8, payload: &[u8]| {
-        let size = u32::try_from(payload.len()).unwrap_or(0);
-        // A size has four bytes of seven bits each (§8.3.3).
-        let digit = |place: u32| u8::try_from(size >> (7 * place) & 0x7f).unwrap_or(0);
-        let mut out = vec![tag, 0x80 | digit(3), 0x80 | digit(2), 0x80 | digit(1), digit(0)];
-        out.extend_from_slice(payload);
-        out
-    };
-    // An audio stream. Buffer size and bit rates are not stated.
-    let mut decoder = vec![object_type, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    if !specific.is_empty() {
-        decoder.extend(tagged(5, specific));
-    }
-    let stream = [vec![0, 0, 0], tagged(4, &decoder), tagged(6, &[2])].concat();
-    [vec![0; 4], tagged(3, &stream)].concat().into()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::{
     serve::say,
 };
 use anyhow::{Context, Result, bail};
+use latemux_index::title::refusal;
 use latemux_origin::relative_url;
 use latemux_storage::write::destination;
 
@@ -33,11 +34,8 @@ pub(crate) fn run(flags: &args::Index) -> Result<()> {
     runtime.block_on(async {
         let source = read(&flags.source, Depth::FullTables, &options).await?;
         let tables = source.locator.full_tables().context("no sample tables were read")?;
-        if source.index.tracks.is_empty() {
-            match source.index.left_out.first() {
-                Some(problem) => bail!("{}: no track can be served: {problem}", flags.source),
-                None => bail!("{}: the file has no media", flags.source),
-            }
+        if let Some(error) = refusal(std::iter::once(&source.index)) {
+            bail!("{}: {error}", flags.source);
         }
         let file = tables.index_file(&location, path.as_deref()).with_context(|| flags.source.clone())?;
         let size = file.len();

@@ -121,6 +121,7 @@ fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
         Media::Video(v) => json!({
             "width": v.width, "height": v.height, "pixel_aspect": [v.pixel_aspect.0, v.pixel_aspect.1],
             "video_range": format!("{:?}", v.range).to_uppercase(), "supplemental_codecs": v.supplemental,
+            "rotation": track.matrix.quarter_turns(),
         }),
         Media::Audio(a) => json!({"channels": a.channels, "sample_rate": a.sample_rate, "joc": a.joc}),
         Media::Text => json!({}),

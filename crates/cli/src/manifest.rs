@@ -6,7 +6,8 @@ use crate::{
     read_index::{Depth, read},
     serve::say,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use latemux_index::title::refusal;
 use latemux_origin::relative_url;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestTrack, parse, write};
 use latemux_storage::write::destination;
@@ -29,7 +30,9 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
             for problem in &index.left_out {
                 warn(&format!("{source}: left out: {problem}"));
             }
-            ensure!(!index.tracks.is_empty(), "{source}: no track can be served");
+            if let Some(error) = refusal(std::iter::once(&index)) {
+                bail!("{source}: {error}");
+            }
             files.push((relative_url(&path), index));
         }
         let tracks: Vec<ManifestTrack<'_>> = files

@@ -1,6 +1,6 @@
 //! The errors of indexing an object and of making a title.
 
-use latemux_isobmff::FourCc;
+use latemux_isobmff::{Error as BoxError, FourCc};
 use std::borrow::Cow;
 
 /// The reason why an object or a title cannot be served.
@@ -29,9 +29,20 @@ pub enum IndexError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// All tracks are left out. The problem is the first track's.
-    #[error("no track can be served: {0}")]
-    NoTracks(TrackProblem),
+    /// More of something than is read.
+    #[error("more than {limit} {what}")]
+    OverLimit {
+        /// What there is too much of, in the plural.
+        what: &'static str,
+        /// The largest number that is read.
+        limit: u64,
+    },
+    /// A fragment of this track cannot be read.
+    #[error(transparent)]
+    Track(TrackProblem),
+    /// The title cannot be served because of its tracks: at least one problem, the cause first.
+    #[error("{}", listed(.0))]
+    Refused(Vec<TitleProblem>),
     /// An index MP4 was made from another version of its media.
     #[error("the index is older than its media: {0}")]
     Stale(String),
@@ -46,21 +57,57 @@ impl IndexError {
         match self {
             Self::NotMp4(_) => "not_mp4",
             Self::Truncated(_) => "truncated",
+            Self::TooLarge { .. } | Self::OverLimit { .. } | Self::Box(BoxError::OverLimit { .. }) => {
+                "index_too_large"
+            }
             Self::Malformed(_) | Self::Box(_) => "malformed",
-            Self::TooLarge { .. } => "index_too_large",
-            Self::NoTracks(problem) => problem.reason(),
+            Self::Track(problem) => problem.reason(),
+            Self::Refused(problems) => problems.first().map_or("no_media", |problem| problem.reason),
             Self::Stale(_) => "index_stale",
             Self::NoMedia => "no_media",
         }
     }
 }
 
+/// A problem that does not keep a title from playing, or one of those for which it is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TitleProblem {
+    /// Index of the object, if the problem concerns a single one.
+    pub object: Option<usize>,
+    /// Stable word.
+    pub reason: &'static str,
+    /// Description for people.
+    pub detail: String,
+}
+
+impl TitleProblem {
+    /// Returns the problem of a track of an object, by the object's index.
+    pub fn of_track(object: usize, problem: &TrackProblem) -> Self {
+        Self { object: Some(object), reason: problem.reason(), detail: problem.to_string() }
+    }
+}
+
+/// Returns the problems as one text. A file may have a thousand.
+fn listed(problems: &[TitleProblem]) -> String {
+    const MOST: usize = 16;
+    let details: Vec<&str> = problems.iter().take(MOST).map(|problem| problem.detail.as_str()).collect();
+    let more = match problems.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!("{}{more}", details.join("; "))
+}
+
 /// The reason why one track of an object is left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("track {track}: {kind}")]
+#[error("track {}{}: {kind}", track_number(*track), track_coding(*handler, *coding))]
 pub struct TrackProblem {
     /// Track ID, or 0 if it could not be read.
     pub track: u32,
+    /// Handler type, if it is known.
+    pub handler: Option<FourCc>,
+    /// Coding name of its samples, before encryption, if it is known.
+    pub coding: Option<FourCc>,
     /// The kind of problem.
     pub kind: TrackProblemKind,
 }
@@ -72,7 +119,7 @@ pub enum TrackProblemKind {
     /// The source is encrypted with this protection scheme.
     #[error("encrypted ({0})")]
     Encrypted(FourCc),
-    /// No output protocol carries this coding name or handler type.
+    /// No output protocol carries this coding name.
     #[error("coded in {0}, which no output protocol carries")]
     UnsupportedCodec(FourCc),
     /// The track has no samples, or none that the edit list plays.
@@ -98,6 +145,28 @@ pub enum TrackProblemKind {
     /// fragments in another file, or an edit list with several parts or speeds.
     #[error("{0} is not supported")]
     Unsupported(Cow<'static, str>),
+    /// Something in the track exceeds a limit.
+    #[error("{0}")]
+    TooLarge(String),
+}
+
+fn track_number(track: u32) -> String {
+    if track == 0 { "without an ID".to_owned() } else { track.to_string() }
+}
+
+/// Returns e.g. ` (video, avc1)`.
+fn track_coding(handler: Option<FourCc>, coding: Option<FourCc>) -> String {
+    let handler = handler.map(|handler| match &handler.0 {
+        b"vide" => "video".to_owned(),
+        b"soun" => "audio".to_owned(),
+        _ => handler.to_string(),
+    });
+    let coding = coding.map(|coding| coding.to_string()).filter(|coding| Some(coding) != handler.as_ref());
+    match (handler, coding) {
+        (Some(handler), Some(coding)) => format!(" ({handler}, {coding})"),
+        (Some(one), None) | (None, Some(one)) => format!(" ({one})"),
+        (None, None) => String::new(),
+    }
 }
 
 impl TrackProblem {
@@ -111,14 +180,29 @@ impl TrackProblem {
             TrackProblemKind::Malformed(_) => "malformed",
             TrackProblemKind::Truncated { .. } => "truncated",
             TrackProblemKind::Unsupported(_) => "unsupported_structure",
+            TrackProblemKind::TooLarge(_) => "index_too_large",
         }
+    }
+
+    /// Returns true if the track is as its author wants it, but nothing can carry it: its coding
+    /// has no mapping, or it has no samples.
+    pub fn is_uncarried(&self) -> bool {
+        matches!(self.kind, TrackProblemKind::UnsupportedCodec(_) | TrackProblemKind::Empty)
     }
 }
 
 impl TrackProblemKind {
-    /// Returns the problem of the track with this ID.
+    /// Returns the problem of the track with this ID, of which no more is known.
     pub(crate) fn of(self, track: u32) -> TrackProblem {
-        TrackProblem { track, kind: self }
+        TrackProblem { track, handler: None, coding: None, kind: self }
+    }
+
+    /// Returns the problem of a box of the track that cannot be read.
+    pub(crate) fn of_box(error: &BoxError) -> Self {
+        match error {
+            BoxError::OverLimit { .. } => Self::TooLarge(error.to_string()),
+            _ => Self::Malformed(error.to_string()),
+        }
     }
 
     pub(crate) fn malformed(what: impl Into<String>) -> Self {

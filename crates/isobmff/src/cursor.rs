@@ -94,7 +94,10 @@ impl<'a> Cursor<'a> {
 
     /// Checks a number against a limit of this crate.
     pub(crate) fn check_limit(&self, what: &'static str, value: u64, limit: u64) -> Result<(), Error> {
-        if value <= limit { Ok(()) } else { Err(self.too_large(what, value, limit)) }
+        if value <= limit {
+            return Ok(());
+        }
+        Err(Error::OverLimit { path: self.path, offset: self.offset(), what, value, limit })
     }
 
     /// Returns the number of bytes that `count` entries of at least `entry_len` (not 0) bytes need.

@@ -15,7 +15,21 @@ pub enum Error {
         /// Position of the error.
         offset: u64,
     },
-    /// A count or size is more than the available bytes can hold, or exceeds a limit of this crate.
+    /// A count or size exceeds a limit of this crate, though the bytes may hold it.
+    #[error("{path} at byte {offset}: {what} is {value}, and the limit is {limit}")]
+    OverLimit {
+        /// Path of the box.
+        path: BoxPath,
+        /// Position of the error.
+        offset: u64,
+        /// Name of the field.
+        what: &'static str,
+        /// Value of the field.
+        value: u64,
+        /// Limit of this crate.
+        limit: u64,
+    },
+    /// A count or size is more than the available bytes, or a field of a box to write, can hold.
     #[error("{path} at byte {offset}: {what} is {value}, more than {limit}")]
     TooLarge {
         /// Path of the box.

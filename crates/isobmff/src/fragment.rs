@@ -62,7 +62,8 @@ impl Moof {
     ///
     /// # Errors
     /// Any error in a box that it reads; [`Error::Missing`] without `mfhd` or `tfhd`;
-    /// [`Error::TooLarge`] for counts beyond the bytes or beyond the limits of this crate.
+    /// [`Error::TooLarge`] for counts beyond the bytes, [`Error::OverLimit`] for counts beyond the
+    /// limits of this crate.
     pub fn parse(moof: &Bytes, offset: u64) -> Result<Self, Error> {
         let moof = header::expect(moof, offset, b"moof")?.payload;
         let mut sequence = None;

@@ -10,6 +10,7 @@
 //! - [`bits`]: reading and writing bit by bit
 //! - [`boxes`]: one file for each box, named by its four-character code
 //! - [`movie`], [`fragment`]: whole `moov` and `moof` trees
+//! - [`matrix`]: the transformation by which a picture is shown
 //! - [`sample_flags`]: the flags that describe a sample's dependencies
 //! - [`codec`]: sample entries, their configuration records, and RFC 6381 codec strings
 //! - [`emit`]: writing boxes, init segments and fragments
@@ -23,6 +24,7 @@ pub mod error;
 pub mod fourcc;
 pub mod fragment;
 pub mod header;
+pub mod matrix;
 pub mod movie;
 pub mod sample_flags;
 pub mod time;

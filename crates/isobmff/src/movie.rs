@@ -19,9 +19,11 @@ use crate::{
         tkhd::Tkhd,
         trex::Trex,
     },
+    codec::coding_name,
     cursor::Cursor,
     fourcc::FourCc,
     header,
+    matrix::Matrix,
 };
 use bytes::Bytes;
 
@@ -55,7 +57,9 @@ pub struct Track {
     pub language: Language,
     /// Edit list in order; empty if there is none (§8.6.6).
     pub edits: Vec<Edit>,
-    /// Display width and height of `tkhd`, 16.16 fixed point.
+    /// Transformation by which the picture is shown: that of `tkhd`, then that of `mvhd`.
+    pub matrix: Matrix,
+    /// Display width and height of `tkhd`, before the transformation, 16.16 fixed point.
     pub display_size: (u32, u32),
     /// Sample entries in `stsd` order.
     pub sample_entries: Vec<SampleEntry>,
@@ -88,8 +92,28 @@ pub struct SampleTables {
 pub struct TrackError {
     /// The track's ID, if it could be read.
     pub id: Option<u32>,
+    /// The handler type, if it could be read.
+    pub handler: Option<FourCc>,
+    /// The coding name of the first sample entry, before encryption, if it could be read.
+    pub coding: Option<FourCc>,
     /// The reason.
     pub error: Error,
+}
+
+impl TrackError {
+    /// Adds to an error as much about its track as can be read.
+    fn of(trak: &Cursor<'_>, id: Option<u32>, error: Error) -> Self {
+        let mdia = trak.find(b"mdia");
+        let handler = mdia.as_ref().ok().and_then(|mdia| mdia.payload.find(b"hdlr").ok());
+        let handler = handler.and_then(|hdlr| Hdlr::parse(hdlr.payload).ok());
+        let entries = || {
+            let minf = mdia.ok()?.payload.find(b"minf").ok()?;
+            let stsd = minf.payload.find(b"stbl").ok()?.payload.find(b"stsd").ok()?;
+            SampleEntry::parse_list(stsd.payload).ok()
+        };
+        let coding = entries().and_then(|entries| entries.first().map(coding_name));
+        Self { id, handler: handler.map(|handler| handler.0), coding, error }
+    }
 }
 
 impl Movie {
@@ -124,11 +148,14 @@ impl Movie {
         let mut tracks: Vec<Result<Track, TrackError>> = Vec::with_capacity(traks.len());
         for trak in &traks {
             let track = Track::parse(trak, mvex.is_some());
-            tracks.push(track.and_then(|track| {
+            tracks.push(track.and_then(|mut track| {
+                track.matrix = track.matrix.then(&mvhd.matrix);
                 // §8.3.2: IDs are unique. Of two tracks with one ID, the second is dropped.
                 let taken = tracks.iter().flatten().any(|other| other.id == track.id);
-                let error = || TrackError { id: Some(track.id), error: trak.bad("track_ID is not unique") };
-                if taken { Err(error()) } else { Ok(track) }
+                if !taken {
+                    return Ok(track);
+                }
+                Err(TrackError::of(trak, Some(track.id), trak.bad("track_ID is not unique")))
             }));
         }
         Ok(Self { timescale: mvhd.timescale, tracks, fragments: mvex })
@@ -151,7 +178,7 @@ fn parse_mvex(mvex: &Cursor<'_>) -> Result<Vec<Trex>, Error> {
 impl Track {
     fn parse(trak: &Cursor<'_>, fragmented: bool) -> Result<Self, TrackError> {
         let mut id = None;
-        Self::parse_with_id(trak, fragmented, &mut id).map_err(|error| TrackError { id, error })
+        Self::parse_with_id(trak, fragmented, &mut id).map_err(|error| TrackError::of(trak, id, error))
     }
 
     /// Parses a `trak` and stores its ID in `id` as soon as it is known, for error messages.
@@ -181,6 +208,7 @@ impl Track {
             timescale: media.header.timescale,
             language: media.language.unwrap_or(media.header.language),
             edits,
+            matrix: tkhd.matrix,
             display_size: tkhd.display_size,
             sample_entries: media.sample_entries,
             data_references: media.data_references,

@@ -106,6 +106,3 @@ pub(crate) fn version_for(times: &[u64]) -> u8 {
 pub(crate) fn version_for_duration(duration: u64) -> u8 {
     u8::from(duration >= u64::from(u32::MAX))
 }
-
-/// The unity matrix of `mvhd` and `tkhd` (ISO/IEC 14496-12 §6.2.2).
-pub(crate) const UNITY_MATRIX: [u32; 9] = [0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000];

@@ -15,7 +15,10 @@
 //! | `wvtt` | ✓ | ✓ | – | – | – | |
 
 use crate::PackError;
-use latemux_index::{Title, Track, title::TrackName};
+use latemux_index::{
+    Title, Track,
+    title::{TitleProblem, TrackName},
+};
 use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
 
 /// A protocol with its container.
@@ -81,6 +84,38 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
         (Protocol::Hds, Config::Mp3) => check_flv_rate(codec),
         (protocol, _) => Err(no_mapping(protocol, codec)),
     }
+}
+
+/// Returns the problems of a title that some protocols cannot state: they have no field for the
+/// turning or mirroring of a picture, which `tkhd` states.
+pub fn problems(title: &Title) -> Vec<TitleProblem> {
+    let mut found = Vec::new();
+    for named in title.tracks() {
+        let track = title.track(named);
+        let silent = [Protocol::HlsTs, Protocol::Smooth, Protocol::Hds];
+        let protocols: Vec<&str> = silent
+            .into_iter()
+            .filter(|&protocol| carries(protocol, track).is_ok())
+            .map(Protocol::name)
+            .collect();
+        if track.matrix.is_upright() || protocols.is_empty() {
+            continue;
+        }
+        let turn = match track.matrix.quarter_turns() {
+            Some(degrees) => format!("turned by {degrees}°"),
+            None => "turned or mirrored".to_owned(),
+        };
+        found.push(TitleProblem {
+            object: Some(named.object),
+            reason: "rotation_lost",
+            detail: format!(
+                "{} is to be shown {turn}, which {} cannot state",
+                named.name,
+                protocols.join(", ")
+            ),
+        });
+    }
+    found
 }
 
 /// Checks if a protocol carries a track. Fails with [`PackError::CannotCarry`] if it does not.

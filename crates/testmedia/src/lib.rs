@@ -4,6 +4,7 @@
 //! - [`recipe`]: files made once with ffmpeg's test sources and kept in the target folder
 //! - [`rewrite`]: the same media in box variants that ffmpeg does not write
 //! - [`edits`]: edit lists that ffmpeg does not write
+//! - [`quicktime`]: the same media with the sample entries and matrices of QuickTime
 //! - [`fragmented`]: fragments written in every way that the standard allows
 //! - [`probe`]: the contents of a file according to ffprobe, an independent reader
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
@@ -22,6 +23,7 @@ pub mod memory_server;
 pub mod net;
 pub mod probe;
 pub mod process;
+pub mod quicktime;
 pub mod recipe;
 pub mod rewrite;
 pub mod streams;

@@ -5,6 +5,10 @@ use crate::{
     server::{Server, samples},
     store::Nginx,
 };
+use latemux_testmedia::{
+    quicktime::{QuickTime, quarter_turn, quicktime},
+    recipe,
+};
 use serde_json::Value;
 use std::{
     fs,
@@ -106,6 +110,35 @@ fn inspect_reports_the_same_as_json_and_as_text() {
     assert_eq!(report["problems"].as_array().unwrap().len(), 0, "{report:#}");
     let segments = report["grid"]["segments"].as_u64().unwrap();
     assert!(segments > 1 && stdout(&words).contains(&format!("{segments} segments")), "{}", stdout(&words));
+}
+
+#[test]
+fn inspect_hid_all_problems_but_one_and_did_not_report_rotation() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = std::fs::read(recipe::avc_aac("inspected", "")).unwrap();
+    let turned = QuickTime { matrix: Some(quarter_turn(180)), ..QuickTime::default() };
+    let mut file = quicktime(&source, turned);
+    let path = folder.path().join("film.mp4");
+    std::fs::write(&path, &file).unwrap();
+    let report = latemux(&["inspect", path.to_str().unwrap(), "--json"]);
+    let report: Value =
+        serde_json::from_slice(&report.stdout).unwrap_or_else(|_| panic!("{}", stderr(&report)));
+    let [problem] = &report["problems"].as_array().unwrap()[..] else { panic!("{report:#}") };
+    assert_eq!(
+        (problem["reason"].as_str(), report["tracks"][0]["rotation"].as_u64()),
+        (Some("rotation_lost"), Some(90))
+    );
+
+    for (code, other) in [(b"avcC", b"free"), (b"soun", b"sbtl"), (b"mp4a", b"tx3g")] {
+        let at = file.windows(4).rposition(|window| window == code).unwrap();
+        file[at..at + 4].copy_from_slice(other);
+    }
+    std::fs::write(&path, &file).unwrap();
+    let refused = latemux(&["inspect", path.to_str().unwrap()]);
+    let text = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text.contains("track 1 (video, avc1): stsd/avc1: no 'avcC' box"), "{text}");
+    assert!(text.contains("track 2 (sbtl, tx3g): coded in tx3g, which no output protocol carries"), "{text}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod segment_index;
 mod track_description;
 
 use crate::{
-    error::{IndexError, TrackProblemKind},
+    error::{IndexError, TrackProblem, TrackProblemKind},
     locate::{
         fragmented::FoundSamples,
         full_tables::FullTables,
@@ -138,7 +138,7 @@ impl Locator {
     ///
     /// - [`IndexError::NotMp4`] if the object is no MP4
     /// - [`IndexError::Truncated`] if requested bytes are missing, or a box ends beyond the object
-    /// - [`IndexError::TooLarge`] if the index exceeds a limit
+    /// - [`IndexError::TooLarge`] and [`IndexError::OverLimit`] if the index exceeds a limit
     /// - [`IndexError::Malformed`] and [`IndexError::Box`] if boxes are missing, contradictory or
     ///   cannot be parsed
     pub fn step(&mut self, object_size: u64, got: Vec<ObjectBytes>) -> Result<Step, IndexError> {
@@ -163,7 +163,13 @@ impl Locator {
             Err(Pause::Fail(error)) => Err(error),
             Err(Pause::Read(ranges)) => {
                 let requested = self.still_missing(ranges);
-                if requested.is_empty() || self.round_trips > MAX_ROUND_TRIPS {
+                if self.round_trips > MAX_ROUND_TRIPS {
+                    return Err(IndexError::OverLimit {
+                        what: "reads of an index",
+                        limit: MAX_ROUND_TRIPS.into(),
+                    });
+                }
+                if requested.is_empty() {
                     return Err(IndexError::Malformed("reading the index does not terminate".to_owned()));
                 }
                 self.requested = Some(requested.clone());
@@ -234,7 +240,9 @@ fn finish(
     let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
     let mut scanned = (0, None);
-    let ids: Vec<u32> = descriptions.iter().map(|(_, track)| track.id).collect();
+    // Stand-ins for problems that are found below.
+    let named = |(_, track): &(usize, TrackDescription)| track.problem(TrackProblemKind::Empty);
+    let names: Vec<TrackProblem> = descriptions.iter().map(named).collect();
     let descriptions = descriptions.into_iter();
     let (source, tracks): (_, Vec<Result<Track, TrackProblemKind>>) = match outcome {
         FoundSamples::Tables | FoundSamples::Scan(_) => {
@@ -261,10 +269,10 @@ fn finish(
         }
     };
     let mut served = Vec::new();
-    for (id, track) in ids.into_iter().zip(tracks) {
+    for (name, track) in names.into_iter().zip(tracks) {
         match track {
             Ok(track) => served.push(track),
-            Err(kind) => left_out.push(kind.of(id)),
+            Err(kind) => left_out.push(TrackProblem { kind, ..name }),
         }
     }
 

@@ -44,7 +44,7 @@ impl From<FragmentError> for IndexError {
     fn from(error: FragmentError) -> Self {
         match error {
             FragmentError::Truncated(what) => Self::Truncated(what),
-            FragmentError::Track(problem) => Self::Malformed(problem.to_string()),
+            FragmentError::Track(problem) => Self::Track(problem),
         }
     }
 }
@@ -92,7 +92,8 @@ pub(crate) fn resolve(
                 if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
                     count += 1;
                     if count > MAX_SAMPLES {
-                        return Err(malformed(track.id, "too many samples in a fragment"));
+                        let what = format!("a fragment of more than {MAX_SAMPLES} samples");
+                        return Err(FragmentError::Track(TrackProblemKind::TooLarge(what).of(track.id)));
                     }
                     if end > object_size {
                         return Err(FragmentError::Truncated(format!(

@@ -53,7 +53,7 @@ pub(crate) fn read(
         return Err(TrackProblemKind::Empty);
     }
     if count > MAX_SAMPLES {
-        return malformed(format!("{count} samples, more than {MAX_SAMPLES}"));
+        return Err(TrackProblemKind::TooLarge(format!("{count} samples, more than {MAX_SAMPLES}")));
     }
     let mut builder = SampleTableBuilder::default();
     read_sizes_and_chunks(tables, object_size, &mut builder)?;

@@ -142,8 +142,8 @@ fn unproven_sample_counts_are_rejected_or_cost_nothing() {
         stsc: stsc(&[(1, u32::MAX, 1)]),
         ..tables()
     };
-    assert!(matches!(read_large(huge.clone()), Err(TrackProblemKind::Malformed(_))));
-    assert!(matches!(read(&huge, SIZE, false), Err(TrackProblemKind::Malformed(_))));
+    assert!(matches!(read_large(huge.clone()), Err(TrackProblemKind::TooLarge(_))));
+    assert!(matches!(read(&huge, SIZE, false), Err(TrackProblemKind::TooLarge(_))));
     // The largest number allowed, in one chunk, is one run in every column.
     let most =
         SampleTables { stsz: SampleSizes::Constant { size: 1, count: MAX_SAMPLES }, stss: None, ..huge };

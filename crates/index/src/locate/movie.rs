@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use latemux_isobmff::movie::Movie;
+use latemux_isobmff::{codec::coding_name, movie::Movie};
 use std::ops::Range;
 
 /// Largest number of boxes read before `moov`.
@@ -30,7 +30,11 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
     let size = reader.object_size;
     let mut at = 0;
     let mut cut_short = false;
-    for number in 0..MAX_BOXES_BEFORE_MOOV {
+    for number in 0.. {
+        if number == MAX_BOXES_BEFORE_MOOV {
+            let limit = MAX_BOXES_BEFORE_MOOV.into();
+            return Err(IndexError::OverLimit { what: "boxes before moov", limit }.into());
+        }
         let rest = size.saturating_sub(at);
         // Little except `moov` follows the media, so the rest of the object is read at once unless
         // it is too large.
@@ -78,11 +82,18 @@ impl FoundMovie {
             match track {
                 Ok(track) => match TrackDescription::read(track, &movie) {
                     Ok(description) => descriptions.push((number, description)),
-                    Err(kind) => left_out.push(kind.of(track.id)),
+                    Err(kind) => left_out.push(TrackProblem {
+                        handler: Some(track.handler),
+                        coding: track.sample_entries.first().map(coding_name),
+                        ..kind.of(track.id)
+                    }),
                 },
                 Err(error) => {
-                    let kind = TrackProblemKind::malformed(error.error.to_string());
-                    left_out.push(kind.of(error.id.unwrap_or(0)));
+                    left_out.push(TrackProblem {
+                        handler: error.handler,
+                        coding: error.coding,
+                        ..TrackProblemKind::of_box(&error.error).of(error.id.unwrap_or(0))
+                    });
                 }
             }
         }

@@ -48,7 +48,7 @@ impl Scan {
                 let mut collected = ScannedTable::default();
                 for sample in table.iter().flat_map(|table| table.range(0..u32::MAX)) {
                     track.next = Some(sample.decode_time + i64::from(sample.duration));
-                    collected.push(&sample).map_err(TrackProblemKind::Malformed)?;
+                    collected.push(&sample)?;
                 }
                 Ok(collected)
             })
@@ -126,7 +126,7 @@ impl Scan {
             // The failed track is left out, and the others still play.
             let Some(number) = self.tracks.iter().position(|track| track.id == failed.track && track.id != 0)
             else {
-                return Err(IndexError::Malformed(failed.to_string()).into());
+                return Err(IndexError::Track(failed).into());
             };
             self.fail(number, failed.kind);
         }
@@ -134,8 +134,8 @@ impl Scan {
 
     fn push(&mut self, number: usize, sample: &Sample) {
         let Some(Ok(collected)) = self.collected.get_mut(number) else { return };
-        if let Err(what) = collected.push(sample) {
-            self.fail(number, TrackProblemKind::Malformed(what));
+        if let Err(kind) = collected.push(sample) {
+            self.fail(number, kind);
         }
     }
 
@@ -163,9 +163,9 @@ pub(crate) struct ScannedTable {
 impl ScannedTable {
     /// Appends a sample. A sample lasts until the next one is decoded, regardless of its own
     /// duration. This closes gaps between fragments, as players do.
-    pub(crate) fn push(&mut self, sample: &Sample) -> Result<(), String> {
+    pub(crate) fn push(&mut self, sample: &Sample) -> Result<(), TrackProblemKind> {
         if self.count >= MAX_SAMPLES {
-            return Err(format!("more than {MAX_SAMPLES} samples"));
+            return Err(TrackProblemKind::TooLarge(format!("more than {MAX_SAMPLES} samples")));
         }
         match self.first_decode_time {
             None => self.first_decode_time = Some(sample.decode_time),
@@ -174,7 +174,7 @@ impl ScannedTable {
                 let Some(step) = step else {
                     let from = self.last.0;
                     let to = sample.decode_time;
-                    return Err(format!("decode times go from {from} to {to}"));
+                    return Err(TrackProblemKind::malformed(format!("decode times go from {from} to {to}")));
                 };
                 self.builder.durations.push(step);
             }

@@ -148,7 +148,10 @@ impl SidxWalk<'_, '_> {
         let bytes = self.reader.whole(at, "sidx")?;
         let sidx = Sidx::parse(&bytes, at.range.start)?;
         let read: u64 = self.boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        if depth == 0 || self.boxes.iter().any(|(offset, _)| *offset == at.range.start) {
+        if depth == 0 {
+            return Err(IndexError::OverLimit { what: "levels of sidx", limit: MAX_DEPTH.into() }.into());
+        }
+        if self.boxes.iter().any(|(offset, _)| *offset == at.range.start) {
             return Err(IndexError::Malformed("sidx: circular references".to_owned()).into());
         }
         if read > self.reader.limits.max_index {
@@ -175,7 +178,8 @@ impl SidxWalk<'_, '_> {
         for (reference, range) in sidx.references.iter().zip(ranges) {
             if !reference.is_index {
                 if self.media.len() >= MAX_FRAGMENTS {
-                    return Err(IndexError::Malformed("sidx: too many fragments".to_owned()).into());
+                    let limit = MAX_FRAGMENTS as u64;
+                    return Err(IndexError::OverLimit { what: "fragments in sidx", limit }.into());
                 }
                 // A fragment of 0 bytes is ignored.
                 if !range.is_empty() {

@@ -1,16 +1,16 @@
 //! Describing a track from its `trak`, or the reason why it cannot be served.
 
 use crate::{
-    error::TrackProblemKind,
+    error::{TrackProblem, TrackProblemKind},
     locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables},
     media::{Samples, Track, TrackKind},
     table::{fragment_table::FragmentTable, samples::SampleTable},
 };
-use bytes::Bytes;
 use latemux_isobmff::{
     Error as BoxError, FourCc, Timescale,
     boxes::{dref::DataReference, mdhd::Language, stsd::SampleEntry},
     codec::{self, Codec, Config, Media},
+    matrix::Matrix,
     movie::{self, Movie},
 };
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(crate) struct TrackDescription {
     pub(crate) sample_description: u32,
     sample_entry: SampleEntry,
     codec: Codec,
+    matrix: Matrix,
     display_size: (u32, u32),
     pub(crate) edits: Edits,
     /// Location of its media, if it is not in the object with the `moov`.
@@ -38,11 +39,8 @@ impl TrackDescription {
     /// Reads everything that does not depend on samples.
     pub(crate) fn read(track: &movie::Track, movie: &Movie) -> Result<Self, TrackProblemKind> {
         let id = track.id;
-        let kind = match &track.handler.0 {
-            b"vide" => TrackKind::Video,
-            b"soun" => TrackKind::Audio,
-            b"text" | b"subt" => TrackKind::Text,
-            _ => return Err(TrackProblemKind::UnsupportedCodec(track.handler)),
+        let Some(kind) = TrackKind::of_handler(track.handler) else {
+            return Err(unserved(track));
         };
         let sample_description = match moov_tables::sample_description(&track.tables) {
             Ok(index) => index,
@@ -59,26 +57,7 @@ impl TrackDescription {
             return Err(TrackProblemKind::malformed("no sample entry for its samples"));
         };
         let location = location(track, entry, movie.fragments.is_some())?;
-        // A view would keep the whole `moov` in memory.
-        let sample_entry = SampleEntry { raw: Bytes::copy_from_slice(&entry.raw), ..entry.clone() };
-        let codec = match codec::describe(&sample_entry, track.handler) {
-            Ok(codec) => codec,
-            Err(BoxError::Unsupported { .. }) => {
-                return Err(TrackProblemKind::UnsupportedCodec(entry.format));
-            }
-            Err(error) => return Err(TrackProblemKind::malformed(error.to_string())),
-        };
-        if let Some(scheme) = codec.protection {
-            return Err(TrackProblemKind::Encrypted(scheme));
-        }
-        let fits = match codec.media {
-            Media::Video(_) => kind == TrackKind::Video,
-            Media::Audio(_) => kind == TrackKind::Audio,
-            Media::Text => kind == TrackKind::Text,
-        };
-        if codec.config == Config::Other || !fits {
-            return Err(TrackProblemKind::UnsupportedCodec(codec.format));
-        }
+        let (sample_entry, codec) = read_entry(entry, track.handler, kind)?;
         let fragmented = movie.fragments.is_some();
         let edits = Edits::resolve(&track.edits, movie.timescale, track.timescale, fragmented)
             .map_err(|what| TrackProblemKind::Unsupported(what.into()))?;
@@ -92,10 +71,17 @@ impl TrackDescription {
             sample_description,
             sample_entry,
             codec,
+            matrix: if kind == TrackKind::Video { track.matrix } else { Matrix::UNITY },
             display_size: track.display_size,
             edits,
             location,
         })
+    }
+
+    /// Returns the problem of this track.
+    pub(crate) fn problem(&self, kind: TrackProblemKind) -> TrackProblem {
+        let (handler, coding) = (Some(self.handler), Some(self.sample_entry.format));
+        TrackProblem { track: self.id, handler, coding, kind }
     }
 
     /// Calls [`every_sample_is_sync`] for this track.
@@ -193,6 +179,7 @@ impl TrackDescription {
             language: self.language,
             sample_entry: self.sample_entry,
             codec: self.codec,
+            matrix: self.matrix,
             display_size: self.display_size,
             presentation: self.edits.presentation,
             start,
@@ -203,6 +190,57 @@ impl TrackDescription {
             location: self.location,
         })
     }
+}
+
+/// Returns the problem of a track whose handler type is not served.
+fn unserved(track: &movie::Track) -> TrackProblemKind {
+    match track.sample_entries.first().map(codec::coding_name) {
+        Some(coding) if is_carried(track) => {
+            TrackProblemKind::Unsupported(format!("{coding} in a track of type {}", track.handler).into())
+        }
+        coding => TrackProblemKind::UnsupportedCodec(coding.unwrap_or(track.handler)),
+    }
+}
+
+/// Returns true if the coding of a track could be served with another handler type.
+fn is_carried(track: &movie::Track) -> bool {
+    let described = |entry| codec::describe(entry, track.handler).ok();
+    track.sample_entries.first().and_then(described).is_some_and(|codec| codec.config != Config::Other)
+}
+
+/// Reads the coding of a sample entry, and writes the entry anew. The result is no view, which
+/// would keep the whole `moov` in memory.
+fn read_entry(
+    entry: &SampleEntry,
+    handler: FourCc,
+    kind: TrackKind,
+) -> Result<(SampleEntry, Codec), TrackProblemKind> {
+    if let Some(protection) = codec::protection(entry) {
+        return Err(TrackProblemKind::Encrypted(protection.scheme));
+    }
+    let problem = |error: BoxError| match error {
+        BoxError::Unsupported { .. } if !codec::is_known(entry.format) => {
+            TrackProblemKind::UnsupportedCodec(entry.format)
+        }
+        BoxError::Unsupported { what, .. } => TrackProblemKind::Unsupported(what.into()),
+        error => TrackProblemKind::of_box(&error),
+    };
+    let stored = codec::describe(entry, handler).map_err(problem)?;
+    if stored.config == Config::Other {
+        return Err(TrackProblemKind::UnsupportedCodec(stored.format));
+    }
+    let fits = match stored.media {
+        Media::Video(_) => kind == TrackKind::Video,
+        Media::Audio(_) => kind == TrackKind::Audio,
+        Media::Text => kind == TrackKind::Text,
+    };
+    if !fits {
+        let what = format!("{} in a track of type {handler}", stored.format);
+        return Err(TrackProblemKind::Unsupported(what.into()));
+    }
+    let entry = codec::iso_entry(entry, &stored).map_err(problem)?;
+    let codec = codec::describe(&entry, handler).map_err(problem)?;
+    Ok((entry, codec))
 }
 
 /// Returns the location of a sample entry's media (ISO/IEC 14496-12 §8.7.2), or `None` for the

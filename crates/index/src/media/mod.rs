@@ -13,6 +13,7 @@ use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
     codec::{Codec, Config},
+    matrix::Matrix,
 };
 use std::sync::Arc;
 
@@ -67,11 +68,14 @@ pub struct Track {
     pub timescale: Timescale,
     /// Language.
     pub language: Language,
-    /// The sample entry all its samples use, unchanged.
+    /// The sample entry all its samples use, in ISO form: see
+    /// [`iso_entry`](latemux_isobmff::codec::iso_entry).
     pub sample_entry: SampleEntry,
     /// The codec that the sample entry describes.
     pub codec: Codec,
-    /// Display size (width, height) of `tkhd`, 16.16 fixed point.
+    /// Transformation by which the picture is shown; unity for tracks without a picture.
+    pub matrix: Matrix,
+    /// Display size (width, height) of `tkhd`, before the transformation, 16.16 fixed point.
     pub display_size: (u32, u32),
     /// The resolved edit list.
     pub presentation: Presentation,
@@ -102,6 +106,18 @@ pub enum TrackKind {
     Audio,
     /// Handler `text` or `subt`.
     Text,
+}
+
+impl TrackKind {
+    /// Returns the kind of tracks with a handler type, or `None` for types that are not served.
+    pub fn of_handler(handler: FourCc) -> Option<Self> {
+        match &handler.0 {
+            b"vide" => Some(Self::Video),
+            b"soun" => Some(Self::Audio),
+            b"text" | b"subt" => Some(Self::Text),
+            _ => None,
+        }
+    }
 }
 
 /// The samples of a track, or its fragments.

@@ -18,6 +18,7 @@ use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
     codec,
+    matrix::Matrix,
 };
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, Persi
                 })
             })?
             .into(),
-        left_out: bytes.list(5, take_problem)?,
+        left_out: bytes.list(7, take_problem)?,
         tracks: bytes.list(TRACK, |bytes| take_track(&mut layouts, bytes))?,
     })
 }
@@ -97,6 +98,7 @@ fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut
     out.bytes(&track.sample_entry.format.0);
     out.u16(track.sample_entry.data_reference_index);
     out.blob(&track.sample_entry.raw);
+    track.matrix.0.iter().for_each(|&number| out.i32(number));
     out.u32(track.display_size.0);
     out.u32(track.display_size.1);
     out.i64(track.presentation.media_time);
@@ -142,6 +144,7 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
         language,
         sample_entry,
         codec,
+        matrix: matrix(bytes)?,
         display_size: (bytes.u32()?, bytes.u32()?),
         presentation: Presentation { media_time: bytes.i64()?, shift: bytes.i64()? },
         start: bytes.i64()?,
@@ -157,6 +160,14 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
     })
 }
 
+fn matrix(bytes: &mut ByteReader<'_>) -> Result<Matrix, PersistError> {
+    let mut numbers = [0; 9];
+    for number in &mut numbers {
+        *number = bytes.i32()?;
+    }
+    Ok(Matrix(numbers))
+}
+
 fn four(bytes: &mut ByteReader<'_>) -> Result<FourCc, PersistError> {
     Ok(FourCc(bytes.u32()?.to_le_bytes()))
 }
@@ -165,6 +176,8 @@ fn put_problem(problem: &TrackProblem, out: &mut ByteWriter) {
     let mut start = |number: u8| {
         out.u8(number);
         out.u32(problem.track);
+        out.option(problem.handler, |out, handler| out.bytes(&handler.0));
+        out.option(problem.coding, |out, coding| out.bytes(&coding.0));
     };
     match &problem.kind {
         TrackProblemKind::Encrypted(scheme) => {
@@ -191,12 +204,18 @@ fn put_problem(problem: &TrackProblem, out: &mut ByteWriter) {
             start(6);
             out.text(what);
         }
+        TrackProblemKind::TooLarge(what) => {
+            start(7);
+            out.text(what);
+        }
     }
 }
 
 fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError> {
     let number = bytes.u8()?;
     let track = bytes.u32()?;
+    let handler = bytes.option(four)?;
+    let coding = bytes.option(four)?;
     let kind = match number {
         0 => TrackProblemKind::Encrypted(four(bytes)?),
         1 => TrackProblemKind::UnsupportedCodec(four(bytes)?),
@@ -207,9 +226,10 @@ fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError
             TrackProblemKind::Truncated { sample: bytes.u32()?, end: bytes.u64()?, object_size: bytes.u64()? }
         }
         6 => TrackProblemKind::Unsupported(bytes.text()?.to_owned().into()),
+        7 => TrackProblemKind::TooLarge(bytes.text()?.to_owned()),
         _ => return Err(PersistError::Damaged("a problem of an unknown kind")),
     };
-    Ok(TrackProblem { track, kind })
+    Ok(TrackProblem { track, handler, coding, kind })
 }
 
 const SAMPLE: usize = 8 + 4 + 8 + 4 + 4 + 1;

@@ -8,6 +8,7 @@ use latemux_isobmff::{
     FourCc, Time, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry},
     codec::{Codec, Config, DeclaredBitrate, Media},
+    matrix::Matrix,
     time::Round,
 };
 use proptest::prelude::*;
@@ -41,6 +42,7 @@ pub(crate) fn track_of(
             media: Media::Text,
             declared_bitrate: DeclaredBitrate::default(),
         },
+        matrix: Matrix::UNITY,
         display_size: (0, 0),
         presentation: Presentation { media_time, shift: 0 },
         start: bounds.0.max(0),

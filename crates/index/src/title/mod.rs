@@ -2,6 +2,11 @@
 
 mod clip;
 mod reach;
+mod refusal;
+
+pub use crate::error::TitleProblem;
+pub use refusal::refusal;
+use refusal::refused;
 
 use crate::{
     error::IndexError,
@@ -70,17 +75,6 @@ impl std::fmt::Display for TrackName {
     }
 }
 
-/// A problem that does not keep a title from playing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TitleProblem {
-    /// Index of the object, if the problem concerns a single one.
-    pub object: Option<usize>,
-    /// Stable word.
-    pub reason: &'static str,
-    /// Description for people.
-    pub detail: String,
-}
-
 /// One segment of one track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
@@ -108,18 +102,19 @@ impl Title {
     ///
     /// # Errors
     ///
-    /// - [`IndexError::NoTracks`] with the first problem if all tracks are left out
+    /// - [`IndexError::Refused`] if all tracks are left out, or all video or audio although a
+    ///   protocol could carry it: see [`refusal`]
     /// - [`IndexError::NoMedia`] if the objects have no tracks at all
     pub fn new(objects: Vec<Arc<MediaIndex>>, target: Duration) -> Result<Self, IndexError> {
+        if let Some(error) = refusal(objects.iter().map(|object| &**object)) {
+            return Err(error);
+        }
         let mut problems = Vec::new();
         let mut chosen: Vec<(usize, usize)> = Vec::new();
         for (number, object) in objects.iter().enumerate() {
             chosen.extend((0..object.tracks.len()).map(|track| (number, track)));
-            problems.extend(object.left_out.iter().map(|problem| TitleProblem {
-                object: Some(number),
-                reason: problem.reason(),
-                detail: problem.to_string(),
-            }));
+            let left_out = object.left_out.iter();
+            problems.extend(left_out.map(|problem| TitleProblem::of_track(number, problem)));
             if object.tracks.is_empty() && object.left_out.is_empty() {
                 let error = IndexError::NoMedia;
                 problems.push(TitleProblem {
@@ -145,7 +140,7 @@ impl Title {
     ///
     /// # Errors
     ///
-    /// - [`IndexError::NoTracks`] if no listed track exists and an object left out tracks
+    /// - [`IndexError::Refused`] if no listed track exists and an object left out tracks
     /// - [`IndexError::NoMedia`] if no listed track exists otherwise
     pub fn of_tracks(
         objects: Vec<Arc<MediaIndex>>,
@@ -184,8 +179,7 @@ impl Title {
         let tracks = chosen.iter().map(|&((object, track), _)| &objects[object].tracks[track]);
         let cuts: Vec<CutTrack<'_>> = tracks.map(CutTrack::new).collect();
         let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
-            let left_out = objects.iter().find_map(|object| object.left_out.first());
-            return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
+            return Err(refused(objects.iter().map(|object| &**object)));
         };
         if alignment == Alignment::Misaligned {
             problems.push(TitleProblem {

@@ -17,5 +17,6 @@ mod oracle;
 mod packets;
 mod persist;
 mod reach;
+mod refused;
 mod segment_indexes;
 mod shared_media;

@@ -29,7 +29,7 @@ impl Edit {
     /// Reads the payload of an `elst`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than [`Self::MAX`] entries; [`Error::BadValue`] for a negative
+    /// [`Error::OverLimit`] for more than [`Self::MAX`] entries; [`Error::BadValue`] for a negative
     /// media time other than -1.
     pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
         let (version, _) = payload.version_up_to(1)?;

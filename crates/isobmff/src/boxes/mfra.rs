@@ -46,7 +46,7 @@ impl Mfra {
     /// Parses a whole `mfra` box, header included.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than [`Self::MAX_TRACKS`] tracks.
+    /// [`Error::OverLimit`] for more than [`Self::MAX_TRACKS`] tracks.
     pub fn parse(mfra: &Bytes, offset: u64) -> Result<Self, Error> {
         let mfra = header::expect(mfra, offset, b"mfra")?;
         let mut tracks = Vec::new();

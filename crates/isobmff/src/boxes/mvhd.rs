@@ -3,7 +3,8 @@
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
-    write::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
+    matrix::Matrix,
+    write::{WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 
@@ -14,6 +15,8 @@ pub struct Mvhd {
     pub timescale: Timescale,
     /// Duration of the longest track in [`Self::timescale`] ticks; 0 if unknown.
     pub duration: u64,
+    /// Transformation of all tracks, applied after their own.
+    pub matrix: Matrix,
     /// A `track_ID` not yet in use.
     pub next_track_id: u32,
 }
@@ -29,11 +32,12 @@ impl Mvhd {
         let zero = payload.bad("timescale is 0");
         let timescale = Timescale::new(payload.u32()?).ok_or(zero)?;
         let duration = payload.duration(version)?;
-        // Rate, volume, reserved, matrix, pre_defined. QuickTime has other fields there, of the
-        // same length.
-        payload.skip(4 + 2 + 10 + 36 + 24)?;
+        payload.skip(4 + 2 + 10)?; // rate, volume, reserved
+        let matrix = Matrix::parse(&mut payload)?;
+        payload.skip(24)?; // pre_defined, where QuickTime has other fields
         let next_track_id = payload.u32()?;
-        Ok(Self { timescale, duration: if duration == u64::MAX { 0 } else { duration }, next_track_id })
+        let duration = if duration == u64::MAX { 0 } else { duration };
+        Ok(Self { timescale, duration, matrix, next_track_id })
     }
 }
 
@@ -56,9 +60,7 @@ impl WriteBox for Mvhd {
         out.put_u32(0x1_0000); // rate 1.0
         out.put_u16(0x100); // volume 1.0
         out.put_bytes(0, 10);
-        for number in UNITY_MATRIX {
-            out.put_u32(number);
-        }
+        self.matrix.put(out);
         out.put_bytes(0, 24);
         out.put_u32(self.next_track_id);
     }

@@ -26,7 +26,7 @@ impl SampleEntry {
     /// Reads the payload of a `stsd`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than [`Self::MAX`] entries.
+    /// [`Error::OverLimit`] for more than [`Self::MAX`] entries.
     pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
         payload.version_and_flags()?;
         let count = payload.u32()?;

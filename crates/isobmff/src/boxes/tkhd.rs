@@ -3,11 +3,12 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    write::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
+    matrix::Matrix,
+    write::{WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 
-/// A track header. Creation and modification time, layer and matrix are neither kept nor written.
+/// A track header. Creation and modification time and layer are neither kept nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tkhd {
     /// `track_ID`, never 0.
@@ -20,7 +21,9 @@ pub struct Tkhd {
     pub alternate_group: i16,
     /// Volume as 8.8 fixed point: 0x100 for audio, 0 for other tracks.
     pub volume: u16,
-    /// Width and height as shown, 16.16 fixed point.
+    /// Transformation by which the picture is shown.
+    pub matrix: Matrix,
+    /// Width and height as shown before the transformation, 16.16 fixed point.
     pub display_size: (u32, u32),
 }
 
@@ -42,10 +45,11 @@ impl Tkhd {
         payload.skip(8 + 2)?; // reserved, layer
         let alternate_group = payload.array().map(i16::from_be_bytes)?;
         let volume = payload.u16()?;
-        payload.skip(2 + 36)?; // reserved, matrix
+        payload.skip(2)?; // reserved
+        let matrix = Matrix::parse(&mut payload)?;
         let display_size = (payload.u32()?, payload.u32()?);
         let duration = if duration == u64::MAX { 0 } else { duration };
-        Ok(Self { id, enabled: flags & 1 != 0, duration, alternate_group, volume, display_size })
+        Ok(Self { id, enabled: flags & 1 != 0, duration, alternate_group, volume, matrix, display_size })
     }
 }
 
@@ -72,9 +76,7 @@ impl WriteBox for Tkhd {
         out.put_i16(self.alternate_group);
         out.put_u16(self.volume);
         out.put_u16(0);
-        for number in UNITY_MATRIX {
-            out.put_u32(number);
-        }
+        self.matrix.put(out);
         out.put_u32(self.display_size.0);
         out.put_u32(self.display_size.1);
     }

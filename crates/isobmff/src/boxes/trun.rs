@@ -52,7 +52,7 @@ impl TrackRun {
     /// Reads the payload of a `trun`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than [`Self::MAX_BARE`] samples without fields.
+    /// [`Error::OverLimit`] for more than [`Self::MAX_BARE`] samples without fields.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (_, flags) = payload.version_and_flags()?;
         let count = payload.u32()?;

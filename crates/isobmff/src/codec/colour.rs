@@ -1,7 +1,7 @@
 //! Colour, aspect ratio and bit rate boxes of sample entries (ISO/IEC 14496-12 §12.1.4, §12.1.5,
 //! §8.5.2).
 
-use super::children::Children;
+use super::children::{Child, Children};
 use super::description::{Colour, DeclaredBitrate, VideoRange};
 use crate::bits::BitReader;
 
@@ -9,7 +9,7 @@ use crate::bits::BitReader;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColourBox {
     pub(super) colour: Colour,
-    /// `None` for QuickTime's `nclc`, which has no such field.
+    /// `None` for QuickTime's `nclc`, which has no such field, and for a `nclx` that is too short.
     pub(super) full_range: Option<bool>,
 }
 
@@ -44,17 +44,32 @@ impl Colour {
 /// Reads the first `colr` box with code points (`nclx`, or QuickTime's `nclc`). ICC profiles are
 /// skipped.
 pub(super) fn colour_box(boxes: &Children) -> Option<ColourBox> {
-    boxes.clone().filter(|child| child.kind == b"colr").find_map(|colr| {
-        let mut bits = colr.bits();
-        let kind = bits.bits(32)?.to_be_bytes();
-        let colour =
-            Colour { primaries: code(&mut bits)?, transfer: code(&mut bits)?, matrix: code(&mut bits)? };
-        match &kind {
-            b"nclx" => Some(ColourBox { colour, full_range: Some(bits.flag().unwrap_or(false)) }),
-            b"nclc" => Some(ColourBox { colour, full_range: None }),
-            _ => None,
-        }
-    })
+    boxes.clone().filter(|child| child.kind == b"colr").find_map(|colr| code_points(&colr))
+}
+
+fn code_points(colr: &Child) -> Option<ColourBox> {
+    let mut bits = colr.bits();
+    let kind = bits.bits(32)?.to_be_bytes();
+    let colour = Colour { primaries: code(&mut bits)?, transfer: code(&mut bits)?, matrix: code(&mut bits)? };
+    match &kind {
+        b"nclx" => Some(ColourBox { colour, full_range: bits.flag() }),
+        b"nclc" => Some(ColourBox { colour, full_range: None }),
+        _ => None,
+    }
+}
+
+/// Returns a `colr` as ISO/IEC 14496-12 §12.1.5 defines it, or `None` if it is of no known type.
+/// One with code points becomes a `nclx`. Its range, if it states none, is that of the codec.
+pub(super) fn iso_colr(colr: Child, full_range: Option<bool>) -> Option<Child> {
+    if colr.body.starts_with(b"rICC") || colr.body.starts_with(b"prof") {
+        return Some(colr);
+    }
+    let ColourBox { colour, full_range: stated } = code_points(&colr)?;
+    let is_full = stated.or(full_range).unwrap_or(false);
+    let [primaries, transfer, matrix] = [colour.primaries, colour.transfer, colour.matrix];
+    let mut body = b"nclx".to_vec();
+    body.extend([0, primaries, 0, transfer, 0, matrix, u8::from(is_full) << 7]);
+    Some(Child { body: body.into(), ..colr })
 }
 
 /// Reads a 16-bit code point. ISO/IEC 23091-2 has none above 255.
@@ -74,7 +89,11 @@ pub(super) fn colour(colr: Option<ColourBox>, coded: Option<Colour>) -> Option<C
 
 /// Reads `pasp` without reducing the ratio; `None` if the box is absent or holds a 0.
 pub(super) fn pixel_aspect(boxes: &Children) -> Option<(u32, u32)> {
-    let pasp = boxes.first(b"pasp")?;
+    ratio(&boxes.first(b"pasp")?)
+}
+
+/// Reads the ratio of a `pasp`; `None` if the box is too short or holds a 0.
+pub(super) fn ratio(pasp: &Child) -> Option<(u32, u32)> {
     let mut bits = pasp.bits();
     Some((bits.bits(32)?, bits.bits(32)?)).filter(|&(h, v)| h != 0 && v != 0)
 }

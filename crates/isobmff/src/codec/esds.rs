@@ -77,6 +77,31 @@ fn descriptor<'a>(bits: &mut BitReader<'a>, tag: u8) -> Option<BitReader<'a>> {
     }
 }
 
+/// Returns the payload of an `esds` for an object type and the configuration of its decoder, if it
+/// has one. It states an audio stream without its buffer size and bit rates.
+pub fn elementary_stream(object_type: u8, specific: &[u8]) -> Vec<u8> {
+    let tagged = |tag: u8, payload: &[u8]| {
+        let size = u32::try_from(payload.len()).unwrap_or(0);
+        // A size has four bytes of seven bits each (ISO/IEC 14496-1 §8.3.3).
+        let digit = |place: u32| u8::try_from(size >> (7 * place) & 0x7f).unwrap_or(0);
+        let mut out = vec![tag, 0x80 | digit(3), 0x80 | digit(2), 0x80 | digit(1), digit(0)];
+        out.extend_from_slice(payload);
+        out
+    };
+    let mut decoder = vec![object_type, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    if !specific.is_empty() {
+        decoder.extend(tagged(DECODER_SPECIFIC, specific));
+    }
+    let stream = [vec![0, 0, 0], tagged(DECODER_CONFIG, &decoder), tagged(6, &[2])].concat();
+    [vec![0; 4], tagged(ES_DESCRIPTOR, &stream)].concat()
+}
+
+/// Returns the payload of an `esds` for MP3 of this rate in Hz. Rates below 32 kHz are those of
+/// MPEG-2.
+pub(super) fn mp3(sample_rate: u32) -> Vec<u8> {
+    elementary_stream(if sample_rate < 32_000 { 0x69 } else { 0x6b }, &[])
+}
+
 /// Returns e.g. `mp4v.20.9`: the object type in hexadecimal and, for MPEG-4 part 2,
 /// profile_and_level_indication in decimal (RFC 6381 §3.3) if the configuration begins with a
 /// visual object sequence.

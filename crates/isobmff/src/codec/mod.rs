@@ -17,6 +17,7 @@ mod esds;
 mod flac;
 mod hevc;
 mod hevc_sps;
+mod iso_entry;
 mod opus;
 mod other;
 mod parameter_sets;
@@ -37,6 +38,9 @@ use sample_entry::EntryBody;
 pub use description::{
     Aac, Audio, Avc, Codec, Colour, Config, DeclaredBitrate, Hevc, Media, Video, VideoRange,
 };
+pub use esds::elementary_stream;
+pub use iso_entry::iso_entry;
+pub use sinf::Protection;
 
 /// Describes the codec of a sample entry of a track with the given handler.
 ///
@@ -58,6 +62,32 @@ pub fn describe(entry: &stsd::SampleEntry, handler: FourCc) -> Result<Codec, Err
     } else {
         Err(entry.at.unsupported("coding name"))
     }
+}
+
+/// Returns true for the coding names that [`describe`] reads.
+pub fn is_known(format: FourCc) -> bool {
+    video::is_video(format) || audio::is_audio(format) || text::is_text(format)
+}
+
+/// Returns the protection of a sample entry, if it is encrypted and `sinf` can be read.
+pub fn protection(entry: &stsd::SampleEntry) -> Option<Protection> {
+    if !sinf::is_protected(entry.format) {
+        return None;
+    }
+    let entry = EntryBody::new(entry).ok()?;
+    let boxes = if video::is_video(entry.format) {
+        entry.video().ok()?.1
+    } else if audio::is_audio(entry.format) {
+        entry.audio().ok()?.1
+    } else {
+        return text::protection(&entry).ok();
+    };
+    sinf::protection(&boxes).ok()
+}
+
+/// Returns the coding name of a sample entry, before encryption.
+pub fn coding_name(entry: &stsd::SampleEntry) -> FourCc {
+    protection(entry).map_or(entry.format, |protection| protection.original)
 }
 
 /// Returns the payload, as stored, of a box inside a video or audio sample entry: a codec's

@@ -55,6 +55,11 @@ impl EntryBody {
         Ok(Self { format: entry.format, body: entry.raw.slice(header..), at })
     }
 
+    /// Returns `len` bytes from `at` on, or none if the entry is too short for them.
+    pub(super) fn field(&self, at: usize, len: usize) -> &[u8] {
+        self.body.get(at..at + len).unwrap_or_default()
+    }
+
     /// Walks the boxes from `start` bytes into the body on.
     pub(super) fn children(&self, start: usize) -> Children {
         Children::new(&self.body, start, self.at)

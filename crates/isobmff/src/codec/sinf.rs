@@ -6,11 +6,11 @@ use crate::{Error, FourCc};
 
 /// Contents of `sinf`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Protection {
+pub struct Protection {
     /// `frma`: the coding name of the entry before encryption.
-    pub(super) original: FourCc,
+    pub original: FourCc,
     /// `schm`: the protection scheme.
-    pub(super) scheme: FourCc,
+    pub scheme: FourCc,
 }
 
 /// Extended type of PIFF's track encryption box, the forerunner of `tenc` (PIFF 1.1 §5.3.3).

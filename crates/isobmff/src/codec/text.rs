@@ -40,7 +40,7 @@ pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
 
 /// Reads `sinf` of an encrypted entry. The start of its boxes depends on the original coding name,
 /// which only `sinf` states, so both layouts are tried.
-fn protection(entry: &EntryBody) -> Result<sinf::Protection, Error> {
+pub(super) fn protection(entry: &EntryBody) -> Result<sinf::Protection, Error> {
     let plain = sinf::protection(&entry.children(ENTRY_FIELDS));
     match (plain, xml_subtitle(entry)) {
         (Err(_), Some(stpp)) => sinf::protection(&entry.children(stpp.end)),
@@ -54,6 +54,7 @@ struct XmlSubtitle<'a> {
     schema_locations: &'a [u8],
     /// Offset of the first box in the body.
     end: usize,
+    has_mime_types: bool,
 }
 
 fn xml_subtitle(entry: &EntryBody) -> Option<XmlSubtitle<'_>> {
@@ -66,10 +67,23 @@ fn xml_subtitle(entry: &EntryBody) -> Option<XmlSubtitle<'_>> {
     };
     let namespaces = string()?;
     let schema_locations = string()?;
-    // auxiliary_mime_types. Older editions made it optional, so a writer may have left it out at
-    // the end.
-    let _ = string();
-    Some(XmlSubtitle { namespaces, schema_locations, end })
+    // auxiliary_mime_types. Older editions made it optional, so a writer may have left it out.
+    let has_mime_types = string().is_some();
+    Some(XmlSubtitle { namespaces, schema_locations, end, has_mime_types })
+}
+
+/// Appends the fields of a served entry between its data reference index and its boxes, and returns
+/// the boxes.
+pub(super) fn put_fields(entry: &EntryBody, out: &mut Vec<u8>) -> Result<Children, Error> {
+    if entry.format != b"stpp" {
+        return Ok(entry.children(ENTRY_FIELDS));
+    }
+    let stpp = xml_subtitle(entry).ok_or(entry.at.truncated())?;
+    out.extend_from_slice(entry.field(ENTRY_FIELDS, stpp.end - ENTRY_FIELDS));
+    if !stpp.has_mime_types {
+        out.push(0);
+    }
+    Ok(entry.children(stpp.end))
 }
 
 /// Processor profiles by their designators (TTML Media Type Definition and Profile Registry §5.1).

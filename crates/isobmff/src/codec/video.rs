@@ -68,6 +68,13 @@ pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
     })
 }
 
+/// Returns the values that the configuration record states.
+pub(super) fn sequence(entry: &EntryBody) -> Result<Sequence, Error> {
+    let (_, boxes) = entry.video()?;
+    let colr = colour::colour_box(&boxes);
+    Ok(coding(entry.format, &boxes, colr, dolby_vision::configuration(&boxes)?)?.sequence)
+}
+
 /// Reads the configuration record that belongs to the coding name.
 fn coding(
     format: FourCc,

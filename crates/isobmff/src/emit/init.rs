@@ -20,6 +20,7 @@ use crate::{
         tkhd::Tkhd,
         trex::Trex,
     },
+    matrix::Matrix,
     write::{Container, WriteBox},
 };
 use bytes::Bytes;
@@ -53,7 +54,10 @@ pub struct InitTrack {
     pub enabled: bool,
     /// `alternate_group` of `tkhd`, 0 for none.
     pub alternate_group: i16,
-    /// Width and height as shown, 16.16 fixed point; 0 for tracks without a picture.
+    /// Transformation by which the picture is shown.
+    pub matrix: Matrix,
+    /// Width and height as shown before the transformation, 16.16 fixed point; 0 for tracks without
+    /// a picture.
     pub display_size: (u32, u32),
     /// Sample entries, repeated from the source.
     pub sample_entries: Vec<SampleEntry>,
@@ -87,7 +91,12 @@ impl InitSegment {
     /// Builds the `moov` and passes it to `use_moov`.
     fn with_moov<T>(&self, use_moov: impl FnOnce(&Container<'_>) -> T) -> T {
         let highest = self.tracks.iter().map(|track| track.track_id).max().unwrap_or(0);
-        let mvhd = Mvhd { timescale: self.timescale, duration: 0, next_track_id: highest.saturating_add(1) };
+        let mvhd = Mvhd {
+            timescale: self.timescale,
+            duration: 0,
+            matrix: Matrix::UNITY,
+            next_track_id: highest.saturating_add(1),
+        };
         let mehd = self.duration.map(Mehd);
         let traks: Vec<Trak<'_>> = self.tracks.iter().map(Trak).collect();
 
@@ -127,6 +136,7 @@ impl Trak<'_> {
             duration: 0,
             alternate_group: track.alternate_group,
             volume: if track.handler == b"soun" { 0x100 } else { 0 },
+            matrix: track.matrix,
             display_size: track.display_size,
         };
         let edits = [Edit { duration: 0, media_time: Some(track.edit_media_time), rate: Edit::NORMAL_RATE }];

@@ -17,6 +17,7 @@ use latemux_isobmff::{
     },
     fragment::Moof,
     header::BoxRef,
+    matrix::Matrix,
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
 };
@@ -31,6 +32,7 @@ pub(crate) fn track(handler: &[u8; 4], language: &str) -> InitTrack {
         language: Language::new(language).unwrap(),
         enabled: true,
         alternate_group: 0,
+        matrix: Matrix([0, 0x1_0000, 0, -0x1_0000, 0, 0, 0x00f0_0000, 0, 0x4000_0000]),
         display_size: (0x0140_0000, 0x00f0_8000),
         sample_entries: vec![sample_entry(b"zzzz", b"some configuration")],
         edit_media_time: 0,
@@ -65,7 +67,8 @@ fn an_init_segment_reads_back_equal() {
         let read = movie.tracks[0].as_ref().unwrap();
         assert_eq!((read.id, read.enabled, read.handler), (2, true, FourCc(*handler)));
         assert_eq!(read.timescale, scale(48_000));
-        assert_eq!((&read.language, read.display_size), (&written.language, written.display_size));
+        assert_eq!((&read.language, read.matrix), (&written.language, written.matrix));
+        assert_eq!(read.display_size, written.display_size);
         assert_eq!(read.sample_entries, written.sample_entries);
         let starts: Vec<_> = read.edits.iter().map(|edit| edit.media_time).collect();
         assert_eq!(starts, if edit == 0 { vec![] } else { vec![Some(edit)] });

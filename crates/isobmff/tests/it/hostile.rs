@@ -19,6 +19,7 @@ use latemux_isobmff::{
     emit::{Container, EmitSample, FragmentSpec, InitSegment, WriteBox, fragment},
     fragment::Moof,
     header::BoxHeader,
+    matrix::Matrix,
     movie::{Movie, Track},
 };
 use proptest::prelude::*;
@@ -134,7 +135,8 @@ proptest! {
     }
 }
 
-const MVHD: fn() -> Mvhd = || Mvhd { timescale: scale(1), duration: 0, next_track_id: 0 };
+const MVHD: fn() -> Mvhd =
+    || Mvhd { timescale: scale(1), duration: 0, matrix: Matrix::UNITY, next_track_id: 0 };
 
 #[test]
 fn numbers_of_boxes_and_entries_are_bounded() {
@@ -146,23 +148,23 @@ fn numbers_of_boxes_and_entries_are_bounded() {
         Movie::parse(&bytes_of(&Container(b"moov", &children)), 0)
     };
     assert_eq!(of(Movie::MAX_TRACKS).unwrap().tracks.len(), Movie::MAX_TRACKS);
-    assert!(matches!(of(Movie::MAX_TRACKS + 1), Err(Error::TooLarge { limit: 1024, .. })));
+    assert!(matches!(of(Movie::MAX_TRACKS + 1), Err(Error::OverLimit { limit: 1024, .. })));
 
     let trex = Trex::plain(1);
     let trexes: Vec<&dyn WriteBox> = std::iter::repeat_n(&trex as &dyn WriteBox, 1025).collect();
     let moov = bytes_of(&Container(b"moov", &[&mvhd, &Container(b"mvex", &trexes)]));
-    assert!(matches!(Movie::parse(&moov, 0), Err(Error::TooLarge { limit: 1024, .. })));
+    assert!(matches!(Movie::parse(&moov, 0), Err(Error::OverLimit { limit: 1024, .. })));
 
     let mut payload = b"\0\0\0\0\0\0\0\x41".to_vec();
     payload.extend(std::iter::repeat_n(*b"\0\0\0\x10mp4a\0\0\0\0\0\0\0\x01", 65).flatten());
     let stsd = Bytes::from(payload);
     let error = SampleEntry::parse_list(Cursor::new(&stsd, 0)).unwrap_err();
-    assert!(matches!(error, Error::TooLarge { value: 65, limit: 64, .. }));
+    assert!(matches!(error, Error::OverLimit { value: 65, limit: 64, .. }));
 
     let mut payload = b"\0\0\0\0\0\0\x10\x01".to_vec();
     payload.resize(8 + 4097 * 12, 0);
     let elst = Bytes::from(payload);
-    assert!(matches!(Edit::parse_list(Cursor::new(&elst, 0)), Err(Error::TooLarge { limit: 4096, .. })));
+    assert!(matches!(Edit::parse_list(Cursor::new(&elst, 0)), Err(Error::OverLimit { limit: 4096, .. })));
 }
 
 #[test]
@@ -177,10 +179,10 @@ fn samples_without_fields_are_bounded_over_the_whole_moof() {
     };
     let samples: usize = moof(2).unwrap().tracks[0].runs.iter().map(|run| run.iter().count()).sum();
     assert_eq!(samples, 65_536);
-    assert!(matches!(moof(3), Err(Error::TooLarge { limit: 65_536, .. })));
+    assert!(matches!(moof(3), Err(Error::OverLimit { limit: 65_536, .. })));
     let false_count = Bytes::from_static(b"\0\0\0\0\0\x01\0\x01");
     let error = TrackRun::parse(Cursor::new(&false_count, 0));
-    assert!(matches!(error, Err(Error::TooLarge { value: 65_537, .. })));
+    assert!(matches!(error, Err(Error::OverLimit { value: 65_537, .. })));
 }
 
 #[test]

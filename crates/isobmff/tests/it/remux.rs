@@ -134,6 +134,7 @@ fn remux(track: &Track, samples: &[Placed], file: &Bytes) -> Vec<u8> {
             language: track.language.clone(),
             enabled: true,
             alternate_group: track.alternate_group,
+            matrix: track.matrix,
             display_size: track.display_size,
             sample_entries: track.sample_entries.clone(),
             edit_media_time: track.edits.first().and_then(|edit| edit.media_time).unwrap_or(0),

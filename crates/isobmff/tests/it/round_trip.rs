@@ -28,6 +28,7 @@ use latemux_isobmff::{
         trun::{TrackRun, TrunSample},
     },
     cursor::Cursor,
+    matrix::Matrix,
     movie::Movie,
 };
 use proptest::prelude::*;
@@ -54,7 +55,8 @@ fn fixed_boxes_read_back_equal() {
     // In these numbers 32 ones are a value, but in version 0 they mean "unknown".
     for large in [0, u64::from(u32::MAX), u64::from(u32::MAX) + 1] {
         let language = Language::new("nor").unwrap();
-        reads_back(&Mvhd { timescale: scale(600), duration: large, next_track_id: 9 }, Mvhd::parse);
+        let matrix = Matrix([0, -0x1_0000, 0, 0x2_0000, 0, 0, 5, 6, 0x4000_0000]);
+        reads_back(&Mvhd { timescale: scale(600), duration: large, matrix, next_track_id: 9 }, Mvhd::parse);
         reads_back(&Mdhd { timescale: scale(1), duration: large, language }, Mdhd::parse);
         reads_back(&Tfdt(large), Tfdt::parse);
         let tkhd = Tkhd {
@@ -63,6 +65,7 @@ fn fixed_boxes_read_back_equal() {
             duration: large,
             alternate_group: -2,
             volume: 0x100,
+            matrix,
             display_size: (0x1234_5678, 2),
         };
         reads_back(&tkhd, Tkhd::parse);

@@ -21,6 +21,7 @@ use latemux_isobmff::{
     },
     cursor::Cursor,
     emit::{Container, WriteBox},
+    matrix::Matrix,
 };
 use std::{fs, path::PathBuf};
 
@@ -72,13 +73,15 @@ pub(crate) fn scale(ticks: u32) -> Timescale {
 /// Returns a progressive `moov` with one track that has every table: `samples` sync samples in
 /// chunks of five.
 pub(crate) fn progressive_moov(samples: u32) -> Bytes {
-    let mvhd = Mvhd { timescale: scale(1000), duration: 0x1_0000_0001, next_track_id: 2 };
+    let mvhd =
+        Mvhd { timescale: scale(1000), duration: 0x1_0000_0001, matrix: Matrix::UNITY, next_track_id: 2 };
     let tkhd = Tkhd {
         id: 1,
         enabled: true,
         duration: 9,
         alternate_group: -3,
         volume: 0,
+        matrix: Matrix::UNITY,
         display_size: (640 << 16, 360 << 16),
     };
     let edits = [

@@ -30,6 +30,12 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
+    /// Returns true if an object has video.
+    pub(crate) fn has_video(&self) -> bool {
+        let mut tracks = self.objects.iter().flat_map(|object| &object.index.tracks);
+        tracks.any(|track| track.kind == TrackKind::Video)
+    }
+
     /// Adds the objects of the file with a 1-based number.
     pub(crate) fn add(&mut self, number: u32, file: &IndexedFile) {
         self.files.extend(file.objects().map(|_| number));
@@ -57,8 +63,8 @@ impl ChosenTracks {
 }
 
 /// Indexes the files that a server manifest names, each once, and finds their tracks. A wrong file
-/// or track fails the whole title, because the manifest's author meant all of them. Tracks that
-/// cannot be served are left out instead, unless none remains.
+/// or track fails the whole title, because the manifest's author meant all of them. Tracks that no
+/// protocol carries are left out instead, unless none remains.
 pub(crate) async fn manifest_sources(
     store: &Arc<IndexStore>,
     key: &Key,
@@ -125,7 +131,7 @@ enum ElementTrack<'a> {
         number: usize,
         track: &'a Track,
     },
-    /// The track cannot be served.
+    /// No protocol carries the track.
     LeftOut(IndexError),
 }
 
@@ -146,7 +152,11 @@ fn find_track<'a>(element: &Element, file: &'a IndexedFile) -> Result<ElementTra
     }
     let mut left_out = file.objects().flat_map(|object| &object.index.left_out);
     if let Some(problem) = left_out.find(|problem| problem.track == id) {
-        return Ok(ElementTrack::LeftOut(IndexError::NoTracks(problem.clone())));
+        let error = IndexError::Track(problem.clone());
+        if problem.is_uncarried() {
+            return Ok(ElementTrack::LeftOut(error));
+        }
+        return Err(Error::index(element.src.clone(), error));
     }
     ids.truncate(16);
     let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };

@@ -18,8 +18,8 @@ use crate::{
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
-use latemux_index::{MediaIndex, Title, title::TitleProblem};
-use latemux_packager::carry::{Protocol, carries};
+use latemux_index::{IndexError, MediaIndex, Title, title::TitleProblem};
+use latemux_packager::carry::{Protocol, carries, problems};
 use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
     sync::{
@@ -225,7 +225,9 @@ impl Titles {
             }
         });
         let made = made.await.map_err(|_| Error::Internal("making a title panicked"))?;
-        let title = made.map_err(|error| Error::index(base, error))?.with_problems(left_out);
+        let title = made.map_err(|error| Error::index(base, with_names(error, &objects)))?;
+        let uncarried = problems(&title);
+        let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title);
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
@@ -293,9 +295,24 @@ fn check_one_film<'a>(
     }
 }
 
+/// Adds the name of the object to each problem of a title of several objects.
+fn with_names(error: IndexError, objects: &[Arc<IndexedObject>]) -> IndexError {
+    let IndexError::Refused(mut problems) = error else { return error };
+    if objects.len() > 1 {
+        for problem in &mut problems {
+            let object = problem.object.and_then(|number| objects.get(number));
+            if let Some(object) = object {
+                problem.detail = format!("{}: {}", object.key(), problem.detail);
+            }
+        }
+    }
+    IndexError::Refused(problems)
+}
+
 /// Collects the files of a title that can be served. An unusable file is left out, which gives the
-/// same title on every node. A failure of storage fails the title instead, because another node, or
-/// the same node a moment later, may not have it.
+/// same title on every node, unless no video remains: the file may have held it. A failure of
+/// storage fails the title instead, because another node, or the same node a moment later, may not
+/// have it.
 fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
     let mut sources = Sources::default();
     let mut first = None;
@@ -311,7 +328,7 @@ fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources
         }
     }
     match first {
-        Some(error) if sources.objects.is_empty() => Err(error),
+        Some(error) if !sources.has_video() => Err(error),
         _ => Ok(sources),
     }
 }

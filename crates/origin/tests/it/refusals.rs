@@ -10,7 +10,10 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_storage::Memory;
-use latemux_testmedia::recipe;
+use latemux_testmedia::{
+    quicktime::{QuickTime, quarter_turn, quicktime},
+    recipe,
+};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -278,6 +281,77 @@ async fn a_damaged_file_among_others_is_left_out_and_logged() {
     let response = get(server.address, "/harbour/.mpd").await;
     assert_eq!((response.status.as_u16(), response.body), (200, whole.body));
     assert_eq!(log::lines(&[" WARN ", "reason=\"truncated\"", "video-left-out.mp4"]).len(), 1);
+}
+
+/// Returns AVC and AAC that are encrypted.
+fn encrypted(codecs: &str) -> Bytes {
+    let file = recipe::make(
+        "encrypted",
+        "mp4",
+        &format!(
+            "-f lavfi -i testsrc2=size=192x108:rate=25:duration=2 -f lavfi -i sine=duration=2 {codecs} \
+             -encryption_scheme cenc-aes-ctr -encryption_key 000102030405060708090a0b0c0d0e0f \
+             -encryption_kid a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"
+        ),
+    );
+    std::fs::read(file).unwrap().into()
+}
+
+/// The audio beside them can be served.
+#[tokio::test]
+async fn a_title_whose_only_video_cannot_be_served_was_audio_only() {
+    log::keep();
+    let memory = library();
+    let audio = sample("harbour/audio-eng.mp4");
+    let encrypted = encrypted(&format!("{} {}", recipe::AVC, recipe::AAC));
+    memory.put(key("encrypted-film/video.mp4"), encrypted.clone());
+    memory.put(key("encrypted-film/audio.mp4"), audio.clone());
+    memory.put(key("cut-film/video.mp4"), sample("harbour/video-360p.mp4").slice(..700));
+    memory.put(key("cut-film/audio.mp4"), audio);
+    memory.put(key("both.mp4"), encrypted);
+    let server = Server::start(memory).await;
+    for path in ["/encrypted-film/.mpd", "/encrypted-film/.m3u8", "/encrypted-film/Manifest"] {
+        let response = get(server.address, path).await;
+        assert_eq!(
+            (response.status.as_u16(), response.reason().as_str()),
+            (415, "encrypted_source"),
+            "{path}"
+        );
+        let body = String::from_utf8(response.body.to_vec()).unwrap();
+        assert!(body.contains("encrypted-film/video.mp4: track 1 (video, avc1): encrypted (cenc)"), "{body}");
+    }
+    expect_error(server.address, "/cut-film/.mpd", 422, "truncated").await;
+    let body = get(server.address, "/both.mp4/.mpd").await.body;
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let both = "track 1 (video, avc1): encrypted (cenc); track 2 (audio, mp4a): encrypted (cenc)";
+    assert!(body.contains(both), "{body}");
+}
+
+#[tokio::test]
+async fn a_manifest_whose_track_is_encrypted_was_served_without_it() {
+    log::keep();
+    let memory = library();
+    memory.put(key("harbour/locked.mp4"), encrypted(&format!("{} {}", recipe::AVC, recipe::AAC)));
+    let ism = r#"<smil xmlns="http://www.w3.org/2001/SMIL20/Language"><body><switch>
+        <video src="video-360p.mp4" systemBitrate="300000"><param name="trackID" value="1"/></video>
+        <audio src="locked.mp4" systemBitrate="96000"><param name="trackID" value="2"/></audio>
+    </switch></body></smil>"#;
+    memory.put(key("harbour/film.ism"), ism);
+    let server = Server::start(memory).await;
+    expect_error(server.address, "/harbour/film.ism/.mpd", 415, "encrypted_source").await;
+}
+
+#[tokio::test]
+async fn rotation_that_protocols_cannot_state_was_not_reported() {
+    log::keep();
+    let file = std::fs::read(recipe::avc_aac("turned", "")).unwrap();
+    let options = QuickTime { matrix: Some(quarter_turn(180)), ..QuickTime::default() };
+    let memory = Memory::new();
+    memory.put(key("turned.mp4"), quicktime(&file, options));
+    let server = Server::start(Arc::new(memory)).await;
+    assert_eq!(get(server.address, "/turned.mp4/.mpd").await.status, 200);
+    let words = [" WARN ", "reason=\"rotation_lost\"", "turned by 90°", "HLS TS, Smooth Streaming, HDS"];
+    assert_eq!(log::lines(&words).len(), 1);
 }
 
 #[tokio::test]

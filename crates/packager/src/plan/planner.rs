@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Part of every digest. It is raised with every change of the bytes that this crate makes for the
 /// same request, so that no cache mixes old and new ones.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 
 /// A digest that text can be written to.
 struct DigestWriter(Xxh3);

@@ -26,7 +26,7 @@ pub(crate) const TRACK_ID: u32 = 1;
 /// Size in bytes of the smallest start of a media segment: `styp`, `moof`, the header of an `mdat`.
 pub(crate) const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
 
-/// Returns the init segment of a track: `ftyp` and `moov`, with the sample entry of the source.
+/// Returns the init segment of a track: `ftyp` and `moov`.
 pub(crate) fn init(track: &Track) -> Bytes {
     InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes()
 }
@@ -53,6 +53,7 @@ pub(crate) fn init_track(track_id: u32, track: &Track) -> InitTrack {
         language: track.language.clone(),
         enabled: true,
         alternate_group: 0,
+        matrix: track.matrix,
         display_size: track.display_size,
         sample_entries: vec![track.sample_entry.clone()],
         edit_media_time: u64::try_from(track.presentation.media_time).unwrap_or(0),

@@ -18,6 +18,7 @@ mod oracles;
 mod origin;
 mod pack;
 mod player;
+mod quicktime;
 mod selection;
 mod smooth;
 mod smooth_init;

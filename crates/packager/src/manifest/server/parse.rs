@@ -73,7 +73,12 @@ pub fn parse(bytes: &[u8]) -> Result<ServerManifest, ManifestError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     check_counts(text)?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options).map_err(|e| malformed(e.to_string()))?;
+    let document = Document::parse_with_options(text, options).map_err(|error| match error {
+        roxmltree::Error::NodesLimitReached => {
+            ManifestError::TooLarge { what: "nodes of a server manifest", limit: MAX_NODES as usize }
+        }
+        error => malformed(error.to_string()),
+    })?;
     check_depth(&document)?;
 
     let root = document.root_element();

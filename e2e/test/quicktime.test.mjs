@@ -1,0 +1,67 @@
+// A file of a camera: QuickTime's sample entries, and a picture that is turned. Browsers refused
+// the first, and showed the second on its side.
+
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { launchBrowser } from "../lib/browser.mjs";
+import { startOrigin } from "../lib/origin.mjs";
+import { PlayerPage } from "../lib/player-page.mjs";
+import { makeCameraFile } from "../lib/quicktime.mjs";
+
+const combinations = [
+  { protocol: "dash", player: "dash.js", upright: true },
+  { protocol: "dash", player: "shaka", upright: true },
+  { protocol: "hls-cmaf", player: "hls.js", upright: true },
+  { protocol: "hls-cmaf", player: "shaka", upright: true },
+  // These have no field for the rotation.
+  { protocol: "hls-ts", player: "hls.js", upright: false },
+  { protocol: "smooth", player: "dash.js", upright: false },
+];
+
+let folder;
+let film;
+let origin;
+let browser;
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "latemux-quicktime-"));
+  film = await makeCameraFile(folder);
+  [origin, browser] = await Promise.all([startOrigin({ library: folder }), launchBrowser()]);
+});
+after(async () => {
+  await browser?.close();
+  await origin?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe("a file of a camera", { concurrency: 2 }, () => {
+  for (const { protocol, player, upright } of combinations) {
+    it(`plays as ${protocol} in ${player}${upright ? ", upright" : ""}`, { timeout: 180_000 }, async () => {
+      const viewer = await PlayerPage.open(browser, origin.address, { title: film.title, protocol, player });
+      if (protocol === "smooth") viewer.record.action();
+      try {
+        await viewer.ready();
+        // Over the edge of the first segment.
+        await viewer.plays(5);
+        for (const seconds of [17.3, 2.5, 11]) {
+          await viewer.seek(seconds);
+          await viewer.plays(2);
+        }
+        const shown = await viewer.page.evaluate(() => {
+          const { videoWidth, videoHeight } = document.querySelector("video");
+          return [videoWidth, videoHeight];
+        });
+        assert.deepEqual(shown, upright ? [film.width, film.height] : [film.height, film.width]);
+        await viewer.hears(440);
+        await viewer.seek(film.seconds - 3);
+        await viewer.playsOut();
+        assert.deepEqual(await viewer.errors(), []);
+      } finally {
+        await viewer.close();
+      }
+      assert.deepEqual(viewer.record.faults, []);
+    });
+  }
+});
