@@ -54,8 +54,12 @@ impl Time {
         Self { ticks, scale }
     }
 
-    /// Returns the same time in ticks of `scale`, rounded as requested. Values outside of `i64`
-    /// become its minimum or maximum.
+    /// Largest number of ticks that conversions return and indexed files may state: 73 years in
+    /// nanoseconds. The sum or difference of any three such numbers fits `i64`.
+    pub const MAX_TICKS: i64 = 1 << 61;
+
+    /// Returns the same time in ticks of `scale`, rounded as requested and limited to
+    /// [`Self::MAX_TICKS`] on either side of zero.
     pub fn in_scale(self, scale: Timescale, round: Round) -> i64 {
         let from = i128::from(self.scale.get());
         let scaled = i128::from(self.ticks) * i128::from(scale.get());
@@ -64,7 +68,8 @@ impl Time {
             Round::Up => -(-scaled).div_euclid(from),
             Round::Nearest => (2 * scaled + from).div_euclid(2 * from),
         };
-        i64::try_from(ticks).unwrap_or(if ticks < 0 { i64::MIN } else { i64::MAX })
+        let limit = i128::from(Self::MAX_TICKS);
+        i64::try_from(ticks.clamp(-limit, limit)).unwrap_or(0)
     }
 
     /// Returns seconds, for display and logs only.
@@ -125,6 +130,7 @@ mod tests {
         assert_eq!(t(-1).in_scale(scale(10), Round::Down), -4);
         assert_eq!(t(-1).in_scale(scale(10), Round::Up), -3);
         assert_eq!(t(1).in_scale(scale(6), Round::Nearest), 2);
-        assert_eq!(Time::new(i64::MAX, scale(1)).in_scale(scale(2), Round::Down), i64::MAX);
+        assert_eq!(Time::new(i64::MAX, scale(1)).in_scale(scale(2), Round::Down), Time::MAX_TICKS);
+        assert_eq!(Time::new(i64::MIN, scale(1)).in_scale(scale(1), Round::Up), -Time::MAX_TICKS);
     }
 }

@@ -57,16 +57,12 @@ pub(crate) const fn header_size(payload: u64) -> u64 {
 
 /// Appends the header of a box with a payload of this size (ISO/IEC 14496-12 §4.2.2).
 pub fn put_header(out: &mut Vec<u8>, kind: FourCc, payload: u64) {
-    match u32::try_from(payload.saturating_add(8)) {
-        Ok(size) => {
-            out.put_u32(size);
-            out.put_slice(&kind.0);
-        }
-        Err(_) => {
-            out.put_u32(1);
-            out.put_slice(&kind.0);
-            out.put_u64(payload.saturating_add(16));
-        }
+    let size = payload + header_size(payload);
+    // A size of 1 announces 64 bits of size after the type.
+    out.put_u32(u32::try_from(size).unwrap_or(1));
+    out.put_slice(&kind.0);
+    if size > u32::MAX.into() {
+        out.put_u64(size);
     }
 }
 

@@ -69,11 +69,11 @@ fn times(track: &TrackFragment) -> Option<(i64, i64, bool)> {
     let mut decode = i64::try_from(start).ok()?;
     let mut found = None;
     for sample in track.runs.iter().flat_map(TrackRun::iter) {
-        let composed = decode.saturating_add(sample.composition_offset.into());
+        let composed = decode.checked_add(sample.composition_offset.into())?;
         let flags = sample.flags.or(track.default_flags).unwrap_or(0);
         let (first, earliest, sync) = found.unwrap_or((composed, composed, sample_flags::is_sync(flags)));
         found = Some((first, composed.min(earliest), sync));
-        decode = decode.saturating_add(sample.duration.or(track.default_duration)?.into());
+        decode = decode.checked_add(sample.duration.or(track.default_duration)?.into())?;
     }
     found
 }

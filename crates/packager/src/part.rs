@@ -38,7 +38,7 @@ impl Part {
     pub fn len(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
-            Self::Source(source) => source.range.end.saturating_sub(source.range.start),
+            Self::Source(source) => source.range.end - source.range.start,
         }
     }
 
@@ -56,9 +56,9 @@ impl Part {
                 Self::Inline(bytes.slice(at(range.start)..at(range.end)))
             }
             Self::Source(source) => {
-                let from = source.range.start.saturating_add(range.start);
-                let to = source.range.start.saturating_add(range.end);
-                Self::Source(SourceRange { object: source.object, range: from..to })
+                let start = source.range.start;
+                let range = start + range.start..start + range.end;
+                Self::Source(SourceRange { object: source.object, range })
             }
         }
     }
@@ -66,7 +66,7 @@ impl Part {
     /// Appends the bytes of samples of an object.
     pub(crate) fn push_samples(parts: &mut Vec<Self>, object: usize, samples: &[Sample]) {
         for sample in samples {
-            let end = sample.offset.saturating_add(u64::from(sample.size));
+            let end = sample.offset + u64::from(sample.size);
             Self::push_source(parts, object, sample.offset..end);
         }
     }

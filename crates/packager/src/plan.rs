@@ -136,7 +136,7 @@ impl Plan {
         let mut at = 0_u64;
         let mut slice = Vec::new();
         for part in &self.parts {
-            let end = at.saturating_add(part.len());
+            let end = at + part.len();
             let from = range.start.max(at);
             let to = range.end.min(end);
             if from < to {

@@ -36,7 +36,7 @@ pub(crate) fn packed_sizes(title: &Title, packed: &PackedTracks<'_>, protocol: P
     let mut sizes: Vec<u64> = packed.numbers().map(|_| container_bytes(protocol)).collect();
     for track in packed.tracks() {
         for (sum, size) in sizes.iter_mut().zip(share_sizes(title, packed, track, protocol)) {
-            *sum = sum.saturating_add(size);
+            *sum += size;
         }
     }
     sizes
@@ -64,16 +64,16 @@ pub(crate) fn segment_and_iframe_sizes(
                 let mut whole = Vec::new();
                 let mut first = Vec::new();
                 while let Some(stretch) = stretches.next_batch() {
-                    whole.push(container.saturating_add((size.bytes)(&stretch)));
-                    first.push(container.saturating_add((size.bytes)(&stretch.first())));
+                    whole.push(container + (size.bytes)(&stretch));
+                    first.push(container + (size.bytes)(&stretch.first()));
                 }
                 (whole, first)
             }
             None => {
                 let segments = title_track.numbers().filter_map(|number| title_track.segment(number));
                 let first = segments.map(|mut segment| {
-                    segment.cut.end = segment.cut.start.saturating_add(1);
-                    share_size(title, track, &segment, protocol).saturating_add(container)
+                    segment.cut.end = segment.cut.start + 1;
+                    share_size(title, track, &segment, protocol) + container
                 });
                 (sizes(), first.collect())
             }
@@ -147,6 +147,10 @@ fn cuts_of_shares(packed: &PackedTracks<'_>, track: usize) -> Option<Vec<u32>> {
     Some(cuts)
 }
 
+/// Longest time in milliseconds for which the samples of fragments are estimated, 18 hours: the
+/// estimate then fits 64 bits.
+const LONGEST_MILLIS: u64 = 1 << 26;
+
 /// Returns the bytes of a segment that belong to no track.
 fn container_bytes(protocol: Protocol) -> u64 {
     match protocol {
@@ -172,10 +176,10 @@ fn share_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol
         }
         (Samples::Fragments(fragments), _) => {
             let fragments = segment.cut.clone().filter_map(|i| fragments.get(i));
-            let all = fragments.fold(0, |all, fragment| fragment.size.saturating_add(all));
-            let ticks = segment.end.saturating_sub(segment.start);
+            let all = fragments.map(|fragment| fragment.size).sum();
+            let ticks = segment.end - segment.start;
             let millis = Time::new(ticks, track.timescale).in_scale(Timescale::MILLIS, Round::Up);
-            let millis = u64::try_from(millis).unwrap_or(0);
+            let millis = u64::try_from(millis).unwrap_or(0).min(LONGEST_MILLIS);
             let media = estimated_share(track, &title.objects()[title_track.object].tracks, all, millis);
             fragment_estimate(track, media, millis, protocol)
         }
@@ -202,7 +206,7 @@ fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol)
     /// Samples per second that video rarely exceeds.
     const FRAMES_PER_SECOND: u64 = 60;
     if !matches!(protocol, Protocol::HlsTs | Protocol::Hds) {
-        return media.saturating_add(cmaf::MIN_SEGMENT_HEADER);
+        return media + cmaf::MIN_SEGMENT_HEADER;
     }
     let rate = match (&track.codec.config, track.kind) {
         (Config::Aac(aac), _) => u64::from(aac.core_sample_rate / u32::from(aac.frame_length.max(1))) + 1,
@@ -210,12 +214,12 @@ fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol)
         // AC-3 and MP3 frames last 24 ms and more.
         _ => 42,
     };
-    let samples = rate.saturating_mul(millis).div_ceil(1000).saturating_add(1);
+    let samples = (rate * millis).div_ceil(1000) + 1;
     if protocol == Protocol::Hds {
-        return media.saturating_add(samples.saturating_mul(f4f::MAX_OVERHEAD));
+        return media + samples * f4f::MAX_OVERHEAD;
     }
     // A PES header, access unit delimiter and PCR, and half a packet of stuffing on average.
-    media.saturating_add(samples.saturating_mul(40 + 92)).div_ceil(184).saturating_add(1).saturating_mul(188)
+    ((media + samples * (40 + 92)).div_ceil(184) + 1) * 188
 }
 
 /// Bit rates in bits per second.
@@ -304,16 +308,16 @@ pub(crate) fn min_buffer_millis(segments: &[SegmentSize], timescale: u32, bandwi
     let mut least = i128::MAX;
     let mut buffer = 0_i128;
     for segment in segments {
-        // Saturates only for rates and durations of no real file. The buffer is then too long.
-        let ahead = |bits: i128| (bits * scale).saturating_sub(start.saturating_mul(rate));
+        // Bits, scale and rate have at most 64, 32 and 64 bits, and times fewer than 63.
+        let ahead = |bits: i128| bits * scale - start * rate;
         least = least.min(ahead(bits));
         let next = bits + i128::from(segment.bytes) * 8;
-        buffer = buffer.max(ahead(next).saturating_sub(least));
+        buffer = buffer.max(ahead(next) - least);
         bits = next;
         start += i128::from(segment.duration.max(1));
     }
     let unit = rate * scale;
-    u64::try_from(buffer.saturating_mul(1000).saturating_add(unit - 1) / unit).unwrap_or(u64::MAX)
+    u64::try_from((buffer * 1000 + unit - 1) / unit).unwrap_or(u64::MAX)
 }
 
 fn total(segments: &[SegmentSize]) -> (u128, u128) {

@@ -105,8 +105,8 @@ impl<'a> CutPoints<'a> {
         match &self.track.samples {
             Samples::Table(table) => {
                 let media_time = self.track.presentation.media_time;
-                let index = table.decoded_until(time.saturating_add(media_time).saturating_sub(1));
-                let time = table.composition_time(index)?.saturating_sub(media_time);
+                let index = table.decoded_until(time + media_time - 1);
+                let time = table.composition_time(index)? - media_time;
                 Some(CutPoint { index, time })
             }
             Samples::Fragments(table) => {
@@ -156,5 +156,5 @@ impl<'a> CutPoints<'a> {
 pub(crate) fn around(time: Time, scale: Timescale) -> (i64, i64) {
     let tolerance = Time::new(TOLERANCE_MILLIS, Timescale::MILLIS).in_scale(scale, Round::Down);
     let exact = time.in_scale(scale, Round::Nearest);
-    (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
+    (exact - tolerance, exact + tolerance)
 }

@@ -65,7 +65,7 @@ impl Grid {
         let last_end = end_of(outlasting);
         let mut points = CutPoints::new(outlasting);
         let mut steps = TargetMultiples::from(reference_end.max(start), target);
-        let rest = last.end.saturating_sub(reference_end.in_scale(last.timescale, Round::Up));
+        let rest = last.end - reference_end.in_scale(last.timescale, Round::Up);
         if rest > steps.target_ticks(last.timescale) {
             while let Some(point) = steps.next_point(&mut points, None) {
                 let time = Time::new(point.time, last.timescale);
@@ -101,7 +101,7 @@ fn boundaries(
     let mut steps = TargetMultiples::from(start, target);
     let mut previous = start.in_scale(scale, Round::Down);
     let mut after = previous;
-    let too_long = |previous: i64, now: i64| limit.is_some_and(|limit| now.saturating_sub(previous) > limit);
+    let too_long = |previous: i64, now: i64| limit.is_some_and(|limit| now - previous > limit);
     while let Some(point) = steps.next_point(&mut points, Some(after)) {
         if too_long(previous, point.time) {
             return None;
@@ -129,7 +129,7 @@ fn longest(start: Time, boundaries: &[Time], end: i64) -> i64 {
     let mut previous = start.in_scale(scale, Round::Down);
     let mut longest = 0;
     for now in boundaries.iter().map(|b| b.ticks).chain([end]) {
-        longest = longest.max(now.saturating_sub(previous));
+        longest = longest.max(now - previous);
         previous = now;
     }
     longest
@@ -163,7 +163,7 @@ impl TargetMultiples {
     fn skip_to(&mut self, time: Time) {
         let scale = i128::from(time.scale.get()) * self.target;
         let after = (i128::from(time.ticks) * NANOS).div_euclid(scale) + 1;
-        self.number = self.number.saturating_add(1).max(after);
+        self.number = (self.number + 1).max(after);
     }
 
     /// Moves to the first multiple after a cut of a track, and at least to the next one. Fragments
@@ -173,7 +173,7 @@ impl TargetMultiples {
     fn skip_past(&mut self, cut: Time, track: &Track) {
         let frame = Time::new(AUDIO_FRAME_MILLIS, Timescale::MILLIS).in_scale(cut.scale, Round::Up);
         let slack = if is_fragments_without_video(track) { frame } else { 0 };
-        self.skip_to(Time::new(cut.ticks.saturating_sub(slack), cut.scale));
+        self.skip_to(Time::new(cut.ticks - slack, cut.scale));
     }
 
     /// Returns the current multiple in ticks, rounded up.
@@ -199,7 +199,7 @@ impl TargetMultiples {
                 return Some(nearest);
             }
         }
-        points.at_or_after(ticks.max(after.saturating_add(1)))
+        points.at_or_after(ticks.max(after + 1))
     }
 }
 

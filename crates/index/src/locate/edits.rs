@@ -40,14 +40,14 @@ impl Edits {
     /// # Errors
     ///
     /// Names the unsupported structure: pauses, other speeds, several parts, or a start beyond
-    /// 2^63.
+    /// 2^61.
     pub(crate) fn resolve(
         edits: &[Edit],
         movie: Timescale,
         track: Timescale,
         fragmented: bool,
     ) -> Result<Self, &'static str> {
-        let ticks = |movie_ticks: u64| {
+        let ticks = |movie_ticks: u128| {
             let ticks = i64::try_from(movie_ticks).unwrap_or(i64::MAX);
             Time::new(ticks, movie).in_scale(track, Round::Nearest)
         };
@@ -58,7 +58,7 @@ impl Edits {
         let end = edits.iter().rposition(plays).map_or(edits.len(), |last| last + 1);
         let (delays, _) = edits.split_at(first);
         let ranges = edits.get(first..end).unwrap_or_default();
-        let delay = ticks(delays.iter().fold(0, |sum, edit| u64::saturating_add(sum, edit.duration)));
+        let delay = ticks(delays.iter().map(|edit| u128::from(edit.duration)).sum());
 
         let mut joined: Option<(i64, Option<i64>)> = None;
         for edit in ranges {
@@ -71,8 +71,9 @@ impl Edits {
             if edit.rate != 0x1_0000 {
                 return Err("an edit list with a speed other than 1");
             }
-            let start = i64::try_from(start).map_err(|_| "an edit list that starts beyond 2^63")?;
-            let end = (edit.duration != 0).then(|| start.saturating_add(ticks(edit.duration)));
+            let start = i64::try_from(start).ok().filter(|start| *start <= Time::MAX_TICKS);
+            let start = start.ok_or("an edit list that starts beyond 2^61")?;
+            let end = (edit.duration != 0).then(|| start + ticks(edit.duration.into()));
             joined = match joined {
                 None => Some((start, end)),
                 // An edit that starts where the previous one ended continues the same range.
@@ -84,9 +85,9 @@ impl Edits {
             // An edit list that only delays is taken to play all media after the delay.
             return Ok(Self { presentation: Presentation { media_time: 0, shift: delay }, played: None });
         };
-        let offset = delay.saturating_sub(start);
+        let offset = delay - start;
         let presentation = Presentation { media_time: (-offset).max(0), shift: offset.max(0) };
-        let shifted = |time: i64| time.saturating_add(presentation.shift);
+        let shifted = |time: i64| time + presentation.shift;
         Ok(Self {
             presentation,
             played: Some(PlayedRange {
@@ -100,7 +101,7 @@ impl Edits {
     /// Returns the start of the range that plays, as composition time on the source's timeline in
     /// track ticks. `None` if there is no edit list.
     pub(crate) fn media_start(&self) -> Option<i64> {
-        self.played.map(|played| played.start.saturating_sub(self.presentation.shift))
+        self.played.map(|played| played.start - self.presentation.shift)
     }
 
     /// Returns true if samples of media that starts to be presented at `start`, in track ticks, are
@@ -123,9 +124,7 @@ impl Edits {
         let Some(played) = self.played else { return first_sync..len };
         let first_composition = table.composition_time(0).unwrap_or(0);
         let start = match kind {
-            TrackKind::Audio if played.start.saturating_sub(first_composition) <= priming(timescale) => {
-                first_sync
-            }
+            TrackKind::Audio if played.start - first_composition <= priming(timescale) => first_sync,
             TrackKind::Audio => {
                 let covering = covering(table, played.start);
                 table.sync_until(covering.saturating_sub(PREROLL_FRAMES)).unwrap_or(first_sync)
@@ -135,7 +134,7 @@ impl Edits {
         };
         let mut end = len;
         if let Some(limit) = played.end {
-            let limit = limit.saturating_sub(played.tolerance);
+            let limit = limit - played.tolerance;
             // Only the last samples in decode order can be dropped: others may be reference frames.
             while end > start && table.composition_time(end - 1).is_some_and(|time| time >= limit) {
                 end -= 1;
@@ -159,7 +158,7 @@ fn covering(table: &SampleTable, time: i64) -> u32 {
 fn last_sync_composed_until(table: &SampleTable, time: i64) -> Option<u32> {
     // Composition time ≥ decode time + the smallest offset, so later samples do not qualify.
     let (least, _) = table.composition_bounds();
-    let latest = table.decoded_until(time.saturating_sub(least.into())).checked_sub(1)?;
+    let latest = table.decoded_until(time - i64::from(least)).checked_sub(1)?;
     let mut sync = table.sync_until(latest)?;
     while table.composition_time(sync)? > time {
         sync = table.sync_until(sync.checked_sub(1)?)?;

@@ -122,3 +122,11 @@ fn edit_durations_of_fragmented_files_are_ignored() {
     let edits = Edits::resolve(&[edit(40, Some(0))], scale(1000), scale(48_000), true).unwrap();
     assert_eq!(edits.samples(&table(100, 1, &[0]), TrackKind::Audio, scale(48_000)), 0..100);
 }
+
+#[test]
+fn an_edit_list_cannot_make_later_sums_of_times_overflow() {
+    assert_eq!(resolve(&[edit(0, Some(1 << 62))]), Err("an edit list that starts beyond 2^61"));
+    let far = resolve(&[edit(u64::MAX, None), edit(u64::MAX, None), edit(u64::MAX, Some(0))]).unwrap();
+    assert_eq!(far.presentation, Presentation { media_time: 0, shift: Time::MAX_TICKS });
+    assert_eq!(far.samples(&table(10, 1, &[0]), TrackKind::Text, scale(48_000)), 9..10);
+}

@@ -51,7 +51,7 @@ impl FragmentReader {
                 all_sync: every_sample_is_sync(track.kind, &track.codec),
                 shift: track.presentation.shift,
                 next: None,
-                expected_composition: start.map(|s| s.saturating_add(track.presentation.media_time)),
+                expected_composition: start.map(|s| s + track.presentation.media_time),
                 listed: None,
             }
         };
@@ -93,7 +93,7 @@ impl FragmentReader {
                 let Some(size) = whole else { return Ok(FragmentStep::Need { from: at, len: size }) };
                 self.read(&unread.slice(..size), at)?;
             }
-            self.rest.start = at.saturating_add(size).min(self.rest.end);
+            self.rest.start = at + size.min(left);
         }
         let samples = std::mem::take(&mut self.samples);
         Ok(FragmentStep::Done(FragmentSamples {

@@ -208,7 +208,7 @@ fn measure(
     let defaults = found.movie.fragments.as_deref().unwrap_or_default();
     let presentation = description.edits.presentation;
     let mut track = fragmented_track(description);
-    track.expected_composition = Some(expected.saturating_add(presentation.shift));
+    track.expected_composition = Some(expected + presentation.shift);
     let mut tracks = [track];
     let mut measured: Option<FragmentMeasurement> = None;
     let mut at = range.start;
@@ -223,7 +223,7 @@ fn measure(
             let resolved =
                 moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
                     let first = presentation.time(s.decode_time, s.composition_offset);
-                    let end = first.saturating_add(s.duration.into());
+                    let end = first + i64::from(s.duration);
                     let m = measured.get_or_insert(FragmentMeasurement {
                         first,
                         end,
@@ -251,10 +251,9 @@ fn measure(
                 .filter(|traf| traf.track_id == description.id)
                 .filter_map(|traf| traf.tfxd);
             if let (Some(m), Some((time, duration))) = (&mut measured, own_times.last()) {
-                let end = i64::try_from(time.saturating_add(duration)).ok();
-                let presented =
-                    |end: i64| end.saturating_add(presentation.shift).checked_sub(presentation.media_time);
-                m.stated_end = end.and_then(presented);
+                let end = time.checked_add(duration).and_then(|end| i64::try_from(end).ok());
+                let presented = end.and_then(|end| end.checked_add(presentation.shift));
+                m.stated_end = presented.map(|end| end - presentation.media_time);
             }
         }
         at = next.range.end;
@@ -291,14 +290,14 @@ fn tables(
             return Ok(None);
         }
         let end = match listed.end {
-            Some(end) => end.saturating_add(offset),
+            Some(end) => end + offset,
             None => {
                 let to_end = last.bytes.start..index.end;
                 let Some(at_end) = measure(reader, found, number, &to_end, last.time, true)? else {
                     return Ok(None);
                 };
                 // This rejects an index with decode times in place of presentation times.
-                if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
+                if at_end.timed && at_end.first - last.time != offset {
                     return Ok(None);
                 }
                 // The stated end is exact. The sum of samples may not be, if each has times rounded
@@ -314,7 +313,7 @@ fn tables(
             || (!states_sync && measured.sync);
         let mut builder = FragmentTableBuilder::default().first_offset(measured.composition);
         for (number, entry) in listed.entries.iter().enumerate() {
-            let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
+            let time = if number == 0 { first_start } else { entry.time + offset };
             if !builder.push(
                 entry.bytes.start,
                 entry.bytes.end - entry.bytes.start,
@@ -371,12 +370,12 @@ fn origin(
         }
         reorder = reorder.max(at_probe.reorder());
         if at_probe.timed {
-            probed.push(at_probe.first.saturating_sub(probe.time));
+            probed.push(at_probe.first - probe.time);
         }
     }
     let presentation = description.edits.presentation;
     let by_first = if measured.timed {
-        measured.first.saturating_sub(first.time)
+        measured.first - first.time
     } else {
         presentation.shift - presentation.media_time
     };
@@ -398,11 +397,10 @@ fn origin(
     let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
     let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
     let next = listed.entries.get(1).map(|next| next.time).or(listed.end);
-    let next = next.map_or(i64::MAX, |next| next.saturating_add(offset));
-    if measured.end.saturating_sub(next) > tolerance {
+    if next.is_some_and(|next| measured.end - (next + offset) > tolerance) {
         return Ok(None);
     }
-    let first_start = first.time.saturating_add(by_first);
+    let first_start = first.time + by_first;
     Ok(Some(Origin { offset, first_start, reorder }))
 }
 

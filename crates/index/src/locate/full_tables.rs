@@ -73,8 +73,8 @@ impl FullTrack {
     pub(crate) fn delay_and_start(&self) -> (i64, i64) {
         let presentation = self.edits.presentation;
         let source_start = self.edits.media_start().unwrap_or(0);
-        let delay = presentation.shift.saturating_sub(presentation.media_time).saturating_add(source_start);
-        let start = source_start.saturating_sub(self.table.decode_time(0));
-        (delay.saturating_add((-start).max(0)).max(0), start.max(0))
+        let delay = presentation.shift - presentation.media_time + source_start;
+        let start = source_start - self.table.decode_time(0);
+        ((delay + (-start).max(0)).max(0), start.max(0))
     }
 }

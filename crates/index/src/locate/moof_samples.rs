@@ -6,7 +6,7 @@ use crate::{
     table::samples::Sample,
 };
 use latemux_isobmff::{
-    Timescale,
+    Time, Timescale,
     boxes::trex::Trex,
     codec::{Codec, Config},
     fragment::{Moof, TrackFragment},
@@ -88,7 +88,9 @@ pub(crate) fn resolve(
             }
             for entry in run.iter() {
                 let size = entry.size.unwrap_or(sample_defaults.size);
-                let end = at.saturating_add(size.into());
+                let end = at
+                    .checked_add(size.into())
+                    .ok_or_else(|| malformed(traf.track_id, "a sample beyond the largest offset"))?;
                 if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
                     count += 1;
                     if count > MAX_SAMPLES {
@@ -114,7 +116,7 @@ pub(crate) fn resolve(
                             sync: track.all_sync || sample_flags::is_sync(flags),
                         },
                     )?;
-                    time = Some(decode_time.saturating_add(duration.into()));
+                    time = Some(decode_time + i64::from(duration));
                 }
                 at = end;
             }
@@ -153,36 +155,36 @@ fn check_description(
 /// time of `tfdt`, else the end of the last fragment (as in ffmpeg, unless `tfxd` states a gap),
 /// else the time of `tfxd`, else the time the index expects.
 fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
-    if let Some(time) = traf.decode_time {
-        return i64::try_from(time)
-            .ok()
-            .and_then(|time| time.checked_add(track.shift))
-            // Leaves room for offsets and durations on either side.
-            .filter(|time| *time < i64::MAX / 2)
-            .ok_or_else(|| malformed(track.id, "a decode time beyond 2^62"));
-    }
+    let time = match traf.decode_time {
+        Some(time) => i64::try_from(time).ok().and_then(|time| time.checked_add(track.shift)),
+        None => Some(expected_decode_time(traf, track)),
+    };
+    time.filter(|time| *time <= Time::MAX_TICKS)
+        .ok_or_else(|| malformed(track.id, "a decode time beyond 2^61"))
+}
+
+/// Returns the decode time of a fragment without `tfdt`.
+fn expected_decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> i64 {
     let first_offset = traf.runs.iter().find_map(|run| run.iter().next());
     let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
     // Depending on the writer, `tfxd` holds the first sample's presentation time or its decode
     // time, and some writers make it negative for priming. It is the decode time if the
     // presentation time that this implies equals the one in the index.
     let listed = track.expected_composition.or(track.listed.filter(|_| track.next.is_none()));
-    let composed = |time: i64| time.saturating_add(track.shift).saturating_add(first_offset);
+    let composed = |time: i64| time + track.shift + first_offset;
     let before = |time: i64| if listed == Some(composed(time)) { 0 } else { first_offset };
     let stated = traf
         .tfxd
         .map(|(time, _)| time.cast_signed())
-        .filter(|time| (0..i64::MAX / 4).contains(time))
-        .map(|time| time.saturating_sub(before(time)).max(0).saturating_add(track.shift));
-    let expected = track.expected_composition.map(|time| time.saturating_sub(first_offset).max(0));
-    Ok(match (track.next, stated) {
-        (Some(next), Some(stated)) if stated.saturating_sub(next) > i64::from(track.timescale.get()) => {
-            stated
-        }
+        .filter(|time| (0..Time::MAX_TICKS).contains(time))
+        .map(|time| (time - before(time)).max(0) + track.shift);
+    let expected = track.expected_composition.map(|time| (time - first_offset).max(0));
+    match (track.next, stated) {
+        (Some(next), Some(stated)) if stated - next > i64::from(track.timescale.get()) => stated,
         (Some(next), _) => next,
         (None, Some(stated)) => stated,
         (None, None) => expected.unwrap_or(track.shift),
-    })
+    }
 }
 
 /// The values of samples that their run does not state (§8.8.3, §8.8.7).
@@ -209,5 +211,40 @@ pub(crate) fn every_sample_is_sync(kind: TrackKind, codec: &Codec) -> bool {
     match &codec.config {
         Config::Aac(aac) => aac.core_object_type != 42 && aac.object_type != 42,
         _ => kind != TrackKind::Video,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latemux_isobmff::emit::{EmitSample, FragmentSpec, smooth_fragment};
+
+    #[test]
+    fn decode_times_that_grow_from_fragment_to_fragment_do_not_overflow() {
+        let samples = [EmitSample { size: 1, duration: u32::MAX, ..EmitSample::default() }];
+        let spec = FragmentSpec {
+            sequence: 1,
+            track_id: 1,
+            sample_description_index: None,
+            decode_time: 0,
+            samples: &samples,
+        };
+        let mut moof = Vec::new();
+        smooth_fragment(&spec, 1, &mut moof).unwrap();
+        let moof = Moof::parse(&moof.into(), 0).unwrap();
+        let mut tracks = [FragmentedTrack {
+            id: 1,
+            timescale: Timescale::MILLIS,
+            sample_description: 1,
+            all_sync: true,
+            shift: 0,
+            next: Some(Time::MAX_TICKS),
+            expected_composition: None,
+            listed: None,
+        }];
+        let mut read = || resolve(&moof, 0, 1 << 20, &[], &mut tracks, |_, _| Ok(()));
+        read().unwrap();
+        let Err(FragmentError::Track(problem)) = read() else { panic!("not refused") };
+        assert_eq!(problem.kind, TrackProblemKind::malformed("a decode time beyond 2^61"));
     }
 }

@@ -3,12 +3,12 @@
 
 use crate::{
     error::TrackProblemKind,
-    table::samples::{SampleTable, SampleTableBuilder},
+    table::samples::{MAX_SAMPLES, SampleTable, SampleTableBuilder},
 };
 use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};
 
-/// Largest number of samples of a track: 24 hours of 2.5 ms Opus packets, nearly twice over.
-pub(crate) const MAX_SAMPLES: u32 = 1 << 26;
+/// Bound of the size of an object that is not at hand: no storage has larger ones.
+pub(crate) const MAX_OBJECT_SIZE: u64 = i64::MAX.unsigned_abs();
 
 fn malformed<T>(what: impl Into<String>) -> Result<T, TrackProblemKind> {
     Err(TrackProblemKind::malformed(what))

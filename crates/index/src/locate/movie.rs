@@ -35,7 +35,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
             let limit = MAX_BOXES_BEFORE_MOOV.into();
             return Err(IndexError::OverLimit { what: "boxes before moov", limit }.into());
         }
-        let rest = size.saturating_sub(at);
+        let rest = size - at;
         // Little except `moov` follows the media, so the rest of the object is read at once unless
         // it is too large.
         let usual = (size >> 4).clamp(1 << 20, reader.limits.max_index.max(1 << 20));

@@ -48,11 +48,13 @@ impl TopBox {
 impl ObjectReader<'_> {
     /// Returns a range of usual length that starts at `offset`, within the object.
     pub(crate) fn window(&self, offset: u64) -> Range<u64> {
-        self.clamp(offset..offset.saturating_add(self.limits.tail.max(1024)))
+        self.within_object(offset, self.limits.tail.max(1024))
     }
 
-    pub(crate) fn clamp(&self, range: Range<u64>) -> Range<u64> {
-        range.start.min(self.object_size)..range.end.min(self.object_size)
+    /// Returns the `len` bytes from `offset` on, as far as the object has them.
+    fn within_object(&self, offset: u64, len: u64) -> Range<u64> {
+        let start = offset.min(self.object_size);
+        start..start + len.min(self.object_size - start)
     }
 
     /// Returns the last bytes of the object, enough for most `mfra`. These have about 20 bytes for
@@ -78,7 +80,7 @@ impl ObjectReader<'_> {
     /// Returns the top-level box at `offset`, or `None` if too few bytes are left for one. Requests
     /// `ahead` if the header has not been read yet.
     pub(crate) fn top_box(&self, offset: u64, ahead: Range<u64>) -> Result<Option<TopBox>, Pause> {
-        let header = self.clamp(offset..offset.saturating_add(BoxHeader::MAX_LEN as u64));
+        let header = self.within_object(offset, BoxHeader::MAX_LEN as u64);
         let Some(bytes) = self.read.get(&header) else { return Err(Pause::Read(vec![ahead])) };
         let Some(header) = BoxHeader::read(&bytes, offset)? else { return Ok(None) };
         let end = header.size.map_or(self.object_size, |size| offset.saturating_add(size));

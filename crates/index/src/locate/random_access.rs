@@ -9,6 +9,7 @@ use crate::{
     media::IndexSource,
 };
 use latemux_isobmff::{
+    Time,
     boxes::mfra::{Mfra, Tfra, mfro_size},
     fragment::Moof,
 };
@@ -87,7 +88,7 @@ pub(crate) fn read(
 fn starts(tfra: &Tfra, end: u64) -> Option<Vec<(u64, i64)>> {
     let mut list: Vec<(u64, i64)> = Vec::new();
     for entry in &tfra.entries {
-        let time = i64::try_from(entry.time).ok()?;
+        let time = i64::try_from(entry.time).ok().filter(|time| *time <= Time::MAX_TICKS)?;
         // A track cannot be cut at a sync sample in the middle of a fragment.
         if entry.trun > 1 || entry.sample > 1 {
             continue;

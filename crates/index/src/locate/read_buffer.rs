@@ -17,7 +17,7 @@ pub struct ObjectBytes {
 pub(crate) struct ReadBuffer(Vec<ObjectBytes>);
 
 fn end(piece: &ObjectBytes) -> u64 {
-    piece.offset.saturating_add(piece.bytes.len() as u64)
+    piece.offset + piece.bytes.len() as u64
 }
 
 impl ReadBuffer {

@@ -4,10 +4,9 @@ use crate::{
     error::{IndexError, TrackProblemKind},
     locate::{
         moof_samples::{self, FragmentError, FragmentedTrack},
-        moov_tables::MAX_SAMPLES,
         object_reader::{ObjectReader, Pause},
     },
-    table::samples::{Sample, SampleTable, SampleTableBuilder},
+    table::samples::{MAX_SAMPLES, Sample, SampleTable, SampleTableBuilder},
 };
 use latemux_isobmff::{boxes::trex::Trex, fragment::Moof};
 use std::ops::Range;
@@ -187,7 +186,7 @@ impl ScannedTable {
         }
         self.count += 1;
         let (start, samples, bytes) = self.chunk;
-        if samples > 0 && start.saturating_add(bytes) == sample.offset {
+        if samples > 0 && start + bytes == sample.offset {
             self.chunk = (start, samples + 1, bytes + u64::from(sample.size));
         } else {
             self.end_chunk();

@@ -74,9 +74,11 @@ pub(crate) fn read(
     };
     let mut tracks = Vec::new();
     for (_, description) in &found.descriptions {
-        match trees.iter().find(|tree| tree.reference_id == description.id).or(only) {
-            Some(tree) if !tree.media.is_empty() => tracks.push(indexed_track(tree, description.timescale)),
-            _ => return Ok(IndexReading::Incomplete(starts(&trees))),
+        let tree = trees.iter().find(|tree| tree.reference_id == description.id).or(only);
+        let tree = tree.filter(|tree| !tree.media.is_empty());
+        match tree.and_then(|tree| indexed_track(tree, description.timescale)) {
+            Some(track) => tracks.push(track),
+            None => return Ok(IndexReading::Incomplete(starts(&trees))),
         }
     }
     let end = tracks.iter().flat_map(|t| t.entries.last()).map(|entry| entry.bytes.end).max().unwrap_or(0);
@@ -119,8 +121,9 @@ fn has_more_media(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) 
     }
 }
 
-fn indexed_track(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> IndexedTrack {
-    let mut time = i64::try_from(tree.first_time).unwrap_or(i64::MAX);
+/// Returns the fragments that a tree lists, or `None` if their times are too large.
+fn indexed_track(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> Option<IndexedTrack> {
+    let mut time = i64::try_from(tree.first_time).ok().filter(|time| *time <= Time::MAX_TICKS)?;
     let in_track = |time: i64| Time::new(time, tree.timescale).in_scale(scale, Round::Nearest);
     let mut entries = Vec::with_capacity(tree.media.len());
     for media in &tree.media {
@@ -130,9 +133,9 @@ fn indexed_track(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> IndexedT
             lead: in_track(media.lead.into()),
             sync: media.sync,
         });
-        time = time.saturating_add(media.duration.into());
+        time += i64::from(media.duration);
     }
-    IndexedTrack { entries, end: Some(in_track(time)) }
+    Some(IndexedTrack { entries, end: Some(in_track(time)) })
 }
 
 struct SidxWalk<'a, 'r> {
@@ -162,10 +165,14 @@ impl SidxWalk<'_, '_> {
         self.same_scale &= parent.is_none_or(|parent| parent.timescale == sidx.timescale);
 
         let mut ranges = Vec::with_capacity(sidx.references.len());
-        let mut end = at.range.end.saturating_add(sidx.first_offset);
+        let first = at.range.end.checked_add(sidx.first_offset);
+        let mut end = first.filter(|first| *first <= self.reader.object_size).ok_or_else(|| {
+            let size = self.reader.object_size;
+            IndexError::Truncated(format!("sidx refers beyond the end of an object of {size} bytes"))
+        })?;
         for reference in &sidx.references {
             let start = end;
-            end = start.saturating_add(reference.size.into());
+            end = start + u64::from(reference.size);
             ranges.push(start..end);
         }
         // All indexes of this level are read at once.

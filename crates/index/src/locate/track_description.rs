@@ -4,10 +4,10 @@ use crate::{
     error::{TrackProblem, TrackProblemKind},
     locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables},
     media::{Samples, Track, TrackKind},
-    table::{fragment_table::FragmentTable, samples::SampleTable},
+    table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
 };
 use latemux_isobmff::{
-    Error as BoxError, FourCc, Timescale,
+    Error as BoxError, FourCc, Time, Timescale,
     boxes::{dref::DataReference, mdhd::Language, stsd::SampleEntry},
     codec::{self, Codec, Config, Media},
     matrix::Matrix,
@@ -97,7 +97,7 @@ impl TrackDescription {
     ) -> Result<SampleTable, TrackProblemKind> {
         // The size of another object is checked when that object is read, see
         // `MediaIndex::of_media`.
-        let object_size = if self.location.is_some() { u64::MAX } else { object_size };
+        let object_size = if self.location.is_some() { moov_tables::MAX_OBJECT_SIZE } else { object_size };
         moov_tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
     }
 
@@ -115,7 +115,7 @@ impl TrackDescription {
         table.keep(range);
         // Negative composition offsets are raised; a later presentation start keeps all times.
         let presentation = &mut self.edits.presentation;
-        presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
+        presentation.media_time += i64::from(table.lift_compositions());
         if self.kind == TrackKind::Video
             && let Some(retimed) = hidden_frames::presented_from_zero(&table, *presentation, self.timescale)
         {
@@ -124,12 +124,12 @@ impl TrackDescription {
         // Players of HLS expect the decode times to begin at the start of the first segment. They
         // do not know the edit list, which players of MSE apply too.
         let hidden = table.decode_time(0).min(presentation.media_time);
-        table.shift(hidden.saturating_neg());
-        presentation.media_time = presentation.media_time.saturating_sub(hidden);
-        presentation.shift = presentation.shift.saturating_sub(hidden);
+        table.shift(-hidden);
+        presentation.media_time -= hidden;
+        presentation.shift -= hidden;
         let (first, end) = table.presented(presentation).ok_or(TrackProblemKind::Empty)?;
         let bytes = table.bytes_in(0..u32::MAX);
-        self.finish(first, end, Samples::Table(table), |duration| Some(rate(bytes, duration?)))
+        self.finish(first, end, Samples::Table(table), |duration| rate(bytes, duration))
     }
 
     /// Makes the track from its fragments. `bitrate`, in bits per second, is declared by the file
@@ -146,7 +146,7 @@ impl TrackDescription {
         let end = table.end();
         let bytes = table.bytes();
         self.finish(first, end, Samples::Fragments(table), |duration| {
-            bitrate.or_else(|| Some(rate(bytes, duration?)))
+            bitrate.unwrap_or_else(|| rate(bytes, duration))
         })
     }
 
@@ -162,14 +162,17 @@ impl TrackDescription {
         first: i64,
         end: i64,
         samples: Samples,
-        bitrate: impl FnOnce(Option<(u64, u32)>) -> Option<u64>,
+        bitrate: impl FnOnce((u64, u32)) -> u64,
     ) -> Result<Track, TrackProblemKind> {
         let start = first.max(0);
         if end <= start {
             return Err(TrackProblemKind::Empty);
         }
-        let ticks = u64::try_from(end.saturating_sub(start)).ok().filter(|&ticks| ticks > 0);
-        let average_bitrate = bitrate(ticks.map(|ticks| (ticks, self.timescale.get()))).unwrap_or(0);
+        let Presentation { media_time, shift } = self.edits.presentation;
+        if [-first, end, media_time, shift].iter().any(|&ticks| ticks > Time::MAX_TICKS) {
+            return Err(TrackProblemKind::malformed("times beyond 2^61 ticks"));
+        }
+        let average_bitrate = bitrate((end.abs_diff(start), self.timescale.get()));
         Ok(Track {
             id: self.id,
             kind: self.kind,

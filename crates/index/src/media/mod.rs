@@ -129,6 +129,14 @@ pub enum Samples {
     Fragments(FragmentTable),
 }
 
+impl Track {
+    /// Returns the average bit rate in bits per second as names and server manifests state it:
+    /// rounded to thousands, and at least 1000.
+    pub fn rounded_bitrate(&self) -> u64 {
+        (self.average_bitrate.saturating_add(500) / 1000).max(1) * 1000
+    }
+}
+
 impl MediaIndex {
     /// Sets the language of one track (an index into [`Self::tracks`]) if its own is not known.
     #[must_use]

@@ -75,11 +75,9 @@ impl MediaIndex {
 /// Returns the end of the last sample that plays, in bytes from the start of the media object.
 fn end_of_samples(track: &Track) -> u64 {
     match &track.samples {
-        Samples::Table(table) => table
-            .range(0..u32::MAX)
-            .map(|sample| sample.offset.saturating_add(u64::from(sample.size)))
-            .max()
-            .unwrap_or(0),
+        Samples::Table(table) => {
+            table.range(0..u32::MAX).map(|sample| sample.offset + u64::from(sample.size)).max().unwrap_or(0)
+        }
         Samples::Fragments(_) => 0,
     }
 }

@@ -259,14 +259,14 @@ impl FullTrack {
             u64::try_from(Time::new(ticks, self.timescale).in_scale(movie, round)).unwrap_or(0)
         };
         let first = self.table.decode_time(0);
-        let ends = self.table.range(0..u32::MAX).map(|s| {
-            let start = s.decode_time.saturating_add(s.composition_offset.into());
-            start.saturating_add(s.duration.into()).saturating_sub(first)
-        });
+        let ends = self
+            .table
+            .range(0..u32::MAX)
+            .map(|s| s.decode_time + i64::from(s.composition_offset) + i64::from(s.duration) - first);
         let end = ends.max().unwrap_or(0);
-        let media = self.table.decode_time(u32::MAX).saturating_sub(first);
+        let media = self.table.decode_time(u32::MAX) - first;
         let (delay, start) = self.delay_and_start();
-        let played = movie_ticks(end.saturating_sub(start), Round::Up);
+        let played = movie_ticks(end - start, Round::Up);
         let delay = movie_ticks(delay, Round::Nearest);
         let mut edits = Vec::new();
         if delay > 0 {
@@ -276,11 +276,7 @@ impl FullTrack {
             let media_time = Some(u64::try_from(start).unwrap_or(0));
             edits.push(Edit { duration: played, media_time, rate: Edit::NORMAL_RATE });
         }
-        TrackTiming {
-            edits,
-            presented: delay.saturating_add(played),
-            media: u64::try_from(media).unwrap_or(0),
-        }
+        TrackTiming { edits, presented: delay + played, media: u64::try_from(media).unwrap_or(0) }
     }
 
     /// Appends the `stbl`: the source's sample entries, and all samples of all fragments.
@@ -302,7 +298,7 @@ impl FullTrack {
                 Some((_, samples)) if reached == Some(sample.offset) => *samples += 1,
                 _ => chunks.push((sample.offset, 1)),
             }
-            reached = Some(sample.offset.saturating_add(sample.size.into()));
+            reached = Some(sample.offset + u64::from(sample.size));
         }
         let stts: TimeToSamples =
             durations.iter().map(|&(delta, count)| stts::Run { count, delta }).collect();

@@ -8,17 +8,19 @@ use crate::{
     table::{
         column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
         fragment_table::FragmentTable,
-        layout::{ChunkPositions, Layout, TrackLayout},
+        layout::{ChunkPositions, Layout, MAX_TRACKS, TrackLayout},
         positions::{Positions, PositionsEncoding},
-        samples::SampleTable,
+        samples::{MAX_SAMPLES, SampleTable},
     },
 };
-use std::sync::Arc;
+use latemux_isobmff::Time;
+use std::{ops::RangeInclusive, sync::Arc};
 
 const DAMAGED: PersistError = PersistError::Damaged("a column that contradicts itself");
 
-/// Upper bound of the sums of a column, which leaves room to add those of two blocks.
-const MAX_SUM: u64 = 1 << 62;
+/// Upper bound of the sums of a column: it has at most [`MAX_SAMPLES`] values. The sums of all
+/// columns of a layout can therefore be added.
+const MAX_SUM: u64 = (MAX_SAMPLES as u64) << 32;
 
 pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
     match &column.0 {
@@ -53,6 +55,9 @@ pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
 pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistError> {
     let form = bytes.u8()?;
     let len = bytes.u32()?;
+    if len > MAX_SAMPLES {
+        return Err(DAMAGED);
+    }
     match form {
         0 => Ok(Column(ColumnEncoding::Constant { len, value: bytes.u32()? })),
         1 => {
@@ -69,7 +74,7 @@ pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistE
                 let sum = u64::from(next - run.start) * u64::from(run.value);
                 end = (next, run.before.checked_add(sum).filter(|&sum| sum < MAX_SUM).ok_or(DAMAGED)?);
             }
-            if end.0 != len {
+            if end.0 != len || runs.is_empty() {
                 return Err(DAMAGED);
             }
             Ok(Column(ColumnEncoding::Runs(Box::new(Runs { len, runs: runs.into() }))))
@@ -114,7 +119,14 @@ fn put_positions(positions: &Positions, out: &mut ByteWriter) {
 fn take_positions(bytes: &mut ByteReader<'_>) -> Result<Positions, PersistError> {
     Ok(Positions(match bytes.u8()? {
         0 => PositionsEncoding::Gaps(take_column(bytes)?),
-        1 => PositionsEncoding::Halves(Box::new([take_column(bytes)?, take_column(bytes)?])),
+        1 => {
+            let [high, low] = [take_column(bytes)?, take_column(bytes)?];
+            // Sizes can then be added to the offsets.
+            if high.iter_from(0).any(|high| i32::try_from(high).is_err()) {
+                return Err(DAMAGED);
+            }
+            PositionsEncoding::Halves(Box::new([high, low]))
+        }
         _ => return Err(PersistError::Damaged("positions of an unknown form")),
     }))
 }
@@ -152,13 +164,37 @@ pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistE
             1 => {
                 let gaps = take_column(bytes)?;
                 let other = |bytes: &mut ByteReader<'_>| Ok((number(bytes)?, take_column(bytes)?));
-                ChunkPositions::Interleaved { gaps, others: bytes.list(4 + COLUMN, other)? }
+                let others = bytes.list(4 + COLUMN, other)?;
+                if others.len() >= MAX_TRACKS {
+                    return Err(DAMAGED);
+                }
+                ChunkPositions::Interleaved { gaps, others }
             }
             _ => return Err(PersistError::Damaged("chunks of an unknown form")),
         };
         Ok(TrackLayout { sizes, chunk_samples, chunks })
     })?;
     Ok(Layout { tracks })
+}
+
+/// Reads a presentation time or a shift.
+pub(super) fn take_time(bytes: &mut ByteReader<'_>) -> Result<i64, PersistError> {
+    take_ticks(bytes, -Time::MAX_TICKS..=Time::MAX_TICKS)
+}
+
+/// Reads a decode time on the output timeline.
+pub(super) fn take_decode_time(bytes: &mut ByteReader<'_>) -> Result<i64, PersistError> {
+    take_ticks(bytes, 0..=2 * Time::MAX_TICKS)
+}
+
+fn take_ticks(bytes: &mut ByteReader<'_>, range: RangeInclusive<i64>) -> Result<i64, PersistError> {
+    let ticks = bytes.i64()?;
+    range.contains(&ticks).then_some(ticks).ok_or(PersistError::Damaged("a time that is too large"))
+}
+
+/// Reads a byte offset to which sizes can be added.
+pub(super) fn take_offset(bytes: &mut ByteReader<'_>) -> Result<u64, PersistError> {
+    u64::try_from(bytes.i64()?).map_err(|_| PersistError::Damaged("an offset that is too large"))
 }
 
 fn number(bytes: &mut ByteReader<'_>) -> Result<usize, PersistError> {
@@ -202,7 +238,7 @@ pub(super) fn take_table(
     let table = SampleTable {
         track: number(bytes)?,
         window: bytes.u32()?..bytes.u32()?,
-        first_decode_time: bytes.i64()?,
+        first_decode_time: take_decode_time(bytes)?,
         durations: take_column(bytes)?,
         compositions: bytes.option(take_column)?,
         composition_bounds: (bytes.i32()?, bytes.i32()?),
@@ -231,8 +267,8 @@ pub(super) fn put_fragments(table: &FragmentTable, out: &mut ByteWriter) {
 
 pub(super) fn take_fragments(bytes: &mut ByteReader<'_>) -> Result<FragmentTable, PersistError> {
     let table = FragmentTable {
-        first_start: bytes.i64()?,
-        end: bytes.i64()?,
+        first_start: take_time(bytes)?,
+        end: take_time(bytes)?,
         reorder: bytes.u32()?,
         first_offset: bytes.i32()?,
         steps: take_column(bytes)?,

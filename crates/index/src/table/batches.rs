@@ -3,7 +3,7 @@
 
 use crate::table::{
     column::Values,
-    samples::{SampleTable, composition},
+    samples::{SampleTable, composition, in_window},
 };
 use std::ops::Range;
 
@@ -72,8 +72,7 @@ impl SampleTable {
     /// Returns the samples from each of `cuts` (0-based indexes, ascending) to the next cut. A
     /// batch is clamped to the table.
     pub fn batches<'a>(&'a self, cuts: &'a [u32]) -> SampleBatches<'a> {
-        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
-        let first = clamp(cuts.first().copied().unwrap_or(0));
+        let first = in_window(&self.window, &(cuts.first().copied().unwrap_or(0)..u32::MAX)).start;
         SampleBatches {
             cuts,
             window: self.window.clone(),
@@ -101,10 +100,8 @@ impl SampleBatches<'_> {
     pub fn next_batch(&mut self) -> Option<SampleBatch<'_>> {
         let (&[start, end], rest) = (self.cuts.first_chunk()?, self.cuts.get(1..)?);
         self.cuts = rest;
-        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
-        let start = clamp(start);
-        let end = clamp(end);
-        let len = end.saturating_sub(start) as usize;
+        let Range { start, end } = in_window(&self.window, &(start..end));
+        let len = (end - start) as usize;
         let BatchBuffers { sizes, durations, packed, composition_offsets, sync } = &mut self.read;
 
         let fill = |values: &mut Values<'_>, buffer: &mut Vec<u32>| {
@@ -123,7 +120,7 @@ impl SampleBatches<'_> {
             _ if !self.with_compositions => {}
             Some(values) => {
                 fill(values, packed);
-                let offset = |&packed: &u32| composition(packed).saturating_add(self.composition_lift);
+                let offset = |&packed: &u32| composition(packed, self.composition_lift);
                 composition_offsets.extend(packed.iter().map(offset));
             }
             None => composition_offsets.resize(len, self.composition_lift),
@@ -136,12 +133,12 @@ impl SampleBatches<'_> {
                 if let Some(sync) = at.and_then(|at| sync.get_mut(at)) {
                     *sync = true;
                 }
-                *next = gaps.next().map(|gap| number.saturating_add(gap.into()));
+                *next = gaps.next().map(|gap| number + u64::from(gap));
             }
         }
         let decode_time = self.decode_time;
         let duration: u64 = durations.iter().map(|&duration| u64::from(duration)).sum();
-        self.decode_time = decode_time.saturating_add_unsigned(duration);
+        self.decode_time = decode_time + duration.cast_signed();
         Some(SampleBatch { decode_time, sizes, durations, composition_offsets, sync })
     }
 }

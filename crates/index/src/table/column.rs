@@ -34,7 +34,7 @@ pub(crate) enum ColumnEncoding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) len: u32,
-    /// Runs by ascending start. Neighbours have different values.
+    /// Runs by ascending start, the first from 0 on. Neighbours have different values.
     pub(crate) runs: Box<[Run]>,
 }
 
@@ -99,7 +99,7 @@ impl Column {
             }
             ColumnEncoding::Runs(form) => {
                 let runs = &form.runs;
-                let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                let at = runs.partition_point(|run| run.start <= index) - 1;
                 let mut next = runs.get(at..).unwrap_or_default().iter();
                 let run = next.next();
                 let end = next.as_slice().first().map_or(len, |run| run.start);
@@ -117,10 +117,11 @@ impl Column {
                 };
                 let mut blocks = BlockReader::new(stream, entry.byte as usize);
                 let into_block = index % BLOCK_LEN;
-                let before = entry.before() + blocks.sum(index % STRIDE - into_block);
+                let before = entry.before().wrapping_add(blocks.sum(index % STRIDE - into_block));
                 let state = ValuesState::Blocks { blocks, stream, directory, index: index - into_block };
                 let mut values = Values { left: left + into_block, state, block: Block::default() };
-                (before + values.skip_in_block(into_block), values)
+                // No sum of a damaged column is larger than the total, which has been checked.
+                (before.wrapping_add(values.skip_in_block(into_block)).min(*total), values)
             }
         }
     }
@@ -131,7 +132,7 @@ impl Column {
         match &self.0 {
             ColumnEncoding::Constant { value, .. } => u64::from(*value) * u64::from(index),
             ColumnEncoding::Runs(form) => {
-                let at = form.runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                let at = form.runs.partition_point(|run| run.start <= index) - 1;
                 form.runs
                     .get(at)
                     .map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
@@ -140,7 +141,8 @@ impl Column {
             ColumnEncoding::Packed(form) => {
                 let first = index - index % STRIDE;
                 let Some(entry) = form.directory.get((index / STRIDE) as usize) else { return form.total };
-                entry.before() + BlockReader::new(&form.stream, entry.byte as usize).sum(index - first)
+                let sum = BlockReader::new(&form.stream, entry.byte as usize).sum(index - first);
+                entry.before().wrapping_add(sum).min(form.total)
             }
         }
     }
@@ -157,11 +159,11 @@ impl Column {
             ColumnEncoding::Constant { value, .. } => sum.checked_div((*value).into()).map_or(len, clamp),
             ColumnEncoding::Runs(form) => {
                 let runs = &form.runs;
-                let at = runs.partition_point(|run| run.before <= sum).saturating_sub(1);
+                let at = runs.partition_point(|run| run.before <= sum) - 1;
                 let end = runs.get(at + 1).map_or(len, |run| run.start);
                 runs.get(at).map_or(0, |run| {
                     let steps = (sum - run.before).checked_div(run.value.into());
-                    steps.map_or(end, |s| clamp(u64::from(run.start).saturating_add(s)).min(end))
+                    steps.map_or(end, |s| clamp(u64::from(run.start) + s).min(end))
                 })
             }
             ColumnEncoding::Packed(form) => {

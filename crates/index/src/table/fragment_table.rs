@@ -24,7 +24,7 @@ pub struct Fragment {
 impl Fragment {
     /// Returns its byte range in the object.
     pub fn bytes(&self) -> Range<u64> {
-        self.offset..self.offset.saturating_add(self.size)
+        self.offset..self.offset + self.size
     }
 }
 
@@ -73,8 +73,7 @@ impl FragmentTable {
 
     /// Returns the start of a fragment's presentation, in track ticks.
     pub fn start(&self, index: u32) -> Option<i64> {
-        let since = i64::try_from(self.steps.sum_before(index)).unwrap_or(i64::MAX);
-        (index < self.len()).then(|| self.first_start.saturating_add(since))
+        (index < self.len()).then(|| self.first_start + self.steps.sum_before(index).cast_signed())
     }
 
     /// Returns the presentation time of the sync sample a fragment starts with, in track ticks. It
@@ -82,7 +81,7 @@ impl FragmentTable {
     /// presented before it.
     pub fn sync_time(&self, index: u32) -> Option<i64> {
         let lead = self.leads.as_ref().and_then(|leads| leads.get(index)).unwrap_or(0);
-        Some(self.start(index)?.saturating_add(lead.into()))
+        Some(self.start(index)? + i64::from(lead))
     }
 
     /// Returns the first fragment whose sync sample is presented at or after `time` (track ticks),
@@ -103,7 +102,7 @@ impl FragmentTable {
             return 0;
         };
         // `find` returns the last fragment that starts before `time`.
-        u64::try_from(before).map_or(0, |into| self.steps.find(into).saturating_add(1).min(self.len()))
+        u64::try_from(before).map_or(0, |into| (self.steps.find(into) + 1).min(self.len()))
     }
 
     /// Returns the fragment whose first byte is at `offset` of the object, in O(log n). It relies
@@ -215,7 +214,7 @@ impl FragmentTableBuilder {
     pub(crate) fn finish(mut self, end: i64, reorder: u32) -> FragmentTable {
         let last = self.last_start.unwrap_or(self.first_start);
         // There is one step for each start, so that the last fragment is found like the others.
-        self.steps.push(u32::try_from(end.saturating_sub(last)).unwrap_or(0).max(1));
+        self.steps.push(u32::try_from(end - last).unwrap_or(0).max(1));
         FragmentTable {
             first_start: self.first_start,
             end: end.max(last),

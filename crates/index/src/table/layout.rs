@@ -13,7 +13,7 @@ use crate::table::{
 use std::ops::Range;
 
 /// Largest number of interleaved tracks. Each pair of tracks needs a column.
-const MAX_TRACKS: usize = 8;
+pub(crate) const MAX_TRACKS: usize = 8;
 
 /// Tracks and the positions of their samples.
 #[derive(Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Layout {
         // Seek to the chunk that holds the sample, past empty chunks.
         let (chunk, first, mut chunk_samples) = track.chunk_samples.seek_sum(sample.into());
         let first = u32::try_from(first).unwrap_or(u32::MAX);
-        let chunk_left = chunk_samples.next()?.saturating_sub(sample.saturating_sub(first));
+        let chunk_left = chunk_samples.next()?.checked_sub(sample.checked_sub(first)?)?;
         let (bytes_before, sizes) = track.sizes.seek(sample);
         // The bytes of the chunk before the sample count as bytes before the chunk, as ascending
         // positions allow. Only offsets in any order need the chunk's own start.
@@ -136,12 +136,12 @@ impl Layout {
                 (ChunksIter::Separate(positions.iter_from(chunk, bytes_before)), 0)
             }
             ChunkPositions::Separate(positions) => {
-                let into_chunk = bytes_before.saturating_sub(track.sizes.sum_before(first));
+                let into_chunk = bytes_before.checked_sub(track.sizes.sum_before(first))?;
                 (ChunksIter::Separate(positions.iter_from(chunk, 0)), into_chunk)
             }
             ChunkPositions::Interleaved { gaps, others } => {
                 let (gap_bytes, gaps) = gaps.seek(chunk);
-                let mut end = bytes_before.saturating_add(gap_bytes);
+                let mut end = bytes_before + gap_bytes;
                 let mut readers = Vec::with_capacity(others.len());
                 for (other, counts) in others {
                     let track = self.track(*other)?;
@@ -151,7 +151,7 @@ impl Layout {
                     let (bytes, sizes) = track.sizes.seek(u32::try_from(sample).unwrap_or(u32::MAX));
                     let ChunkPositions::Interleaved { gaps, .. } = &track.chunks else { return None };
                     let (gap_bytes, gaps) = gaps.seek(passed);
-                    end = end.saturating_add(bytes).saturating_add(gap_bytes);
+                    end += bytes + gap_bytes;
                     readers.push(OtherTrackChunks { counts, gaps, chunk_samples, sizes });
                 }
                 (ChunksIter::Interleaved { gaps, others: readers, end }, 0)
@@ -161,7 +161,7 @@ impl Layout {
             SamplePositionsIter { sizes, chunk_samples, chunk_left, chunk_bytes: 0, offset: 0, chunks };
         positions.next_offset()?;
         positions.chunk_bytes = chunk_bytes;
-        positions.offset = positions.offset.saturating_add(chunk_bytes);
+        positions.offset += chunk_bytes;
         Some(positions)
     }
 
@@ -213,7 +213,7 @@ impl Layout {
             return None;
         };
         let (_, counts) = others.iter().find(|(number, _)| *number == one.number)?;
-        Some(u64::from(one.chunk) < counts.sum_before(other.chunk.saturating_add(1)))
+        Some(u64::from(one.chunk) < counts.sum_before(other.chunk + 1))
     }
 
     fn sample_range(&self, at: &SampleInChunk) -> Option<Range<u64>> {
@@ -226,24 +226,23 @@ impl Layout {
             }
             ChunkPositions::Separate(positions) => {
                 let first = u32::try_from(track.chunk_samples.sum_before(at.chunk)).unwrap_or(u32::MAX);
-                let into_chunk = before.saturating_sub(track.sizes.sum_before(first));
-                positions.get(at.chunk, 0).saturating_add(into_chunk)
+                let into_chunk = before.checked_sub(track.sizes.sum_before(first))?;
+                positions.get(at.chunk, 0) + into_chunk
             }
             ChunkPositions::Interleaved { gaps, others } => {
-                let next = at.chunk.saturating_add(1);
-                let mut start = before.saturating_add(gaps.sum_before(next));
+                let next = at.chunk + 1;
+                let mut start = before + gaps.sum_before(next);
                 for (other, counts) in others {
                     let other = self.track(*other)?;
                     let ChunkPositions::Interleaved { gaps, .. } = &other.chunks else { return None };
                     let passed = u32::try_from(counts.sum_before(next)).unwrap_or(u32::MAX);
                     let sample = u32::try_from(other.chunk_samples.sum_before(passed)).unwrap_or(u32::MAX);
-                    start = start.saturating_add(other.sizes.sum_before(sample));
-                    start = start.saturating_add(gaps.sum_before(passed));
+                    start += other.sizes.sum_before(sample) + gaps.sum_before(passed);
                 }
                 start
             }
         };
-        Some(start..start.saturating_add(size.into()))
+        Some(start..start + u64::from(size))
     }
 }
 
@@ -294,8 +293,7 @@ impl OtherTrackChunks<'_> {
         let mut bytes: u64 = 0;
         for _ in 0..self.counts.next()? {
             let samples = self.chunk_samples.next()?;
-            bytes =
-                bytes.saturating_add(self.gaps.next()?.into()).saturating_add(self.sizes.sum_next(samples));
+            bytes += u64::from(self.gaps.next()?) + self.sizes.sum_next(samples);
         }
         Some(bytes)
     }
@@ -307,9 +305,9 @@ impl SamplePositionsIter<'_> {
         self.offset = match &mut self.chunks {
             ChunksIter::Separate(positions) => positions.next(self.chunk_bytes)?,
             ChunksIter::Interleaved { gaps, others, end } => {
-                *end = end.saturating_add(self.chunk_bytes).saturating_add(gaps.next()?.into());
+                *end += self.chunk_bytes + u64::from(gaps.next()?);
                 for other in others {
-                    *end = end.saturating_add(other.between()?);
+                    *end += other.between()?;
                 }
                 *end
             }
@@ -331,7 +329,7 @@ impl Iterator for SamplePositionsIter<'_> {
         let offset = self.offset;
         self.chunk_left -= 1;
         self.chunk_bytes += u64::from(size);
-        self.offset = offset.saturating_add(size.into());
+        self.offset = offset + u64::from(size);
         Some((offset, size))
     }
 }

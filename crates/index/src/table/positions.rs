@@ -20,9 +20,7 @@ impl Positions {
     /// beyond the end. `bytes_before` is the size of all items before it.
     pub(crate) fn get(&self, index: u32, bytes_before: u64) -> u64 {
         match &self.0 {
-            PositionsEncoding::Gaps(gaps) => {
-                gaps.sum_before(index.saturating_add(1)).saturating_add(bytes_before)
-            }
+            PositionsEncoding::Gaps(gaps) => gaps.sum_before(index + 1) + bytes_before,
             PositionsEncoding::Halves(halves) => {
                 let [high, low] = &**halves;
                 u64::from(high.get(index).unwrap_or(0)) << 32 | u64::from(low.get(index).unwrap_or(0))
@@ -36,7 +34,7 @@ impl Positions {
         match &self.0 {
             PositionsEncoding::Gaps(gaps) => {
                 let (before, gaps) = gaps.seek(index);
-                PositionsIter::Gaps { gaps, end: before.saturating_add(bytes_before) }
+                PositionsIter::Gaps { gaps, end: before + bytes_before }
             }
             PositionsEncoding::Halves(halves) => {
                 let [high, low] = &**halves;
@@ -72,7 +70,7 @@ impl PositionsIter<'_> {
     pub(crate) fn next(&mut self, size_before: u64) -> Option<u64> {
         match self {
             Self::Gaps { gaps, end } => {
-                *end = end.saturating_add(size_before).saturating_add(gaps.next()?.into());
+                *end += size_before + u64::from(gaps.next()?);
                 Some(*end)
             }
             Self::Halves(halves) => {
@@ -103,7 +101,7 @@ impl PositionsBuilder {
             Some(gap) => self.gaps.push(gap),
             None => self.needs_halves = true,
         }
-        self.end = offset.saturating_add(size);
+        self.end = offset + size;
         self.high.push(u32::try_from(offset >> 32).unwrap_or(u32::MAX));
         self.low.push(u32::try_from(offset & 0xffff_ffff).unwrap_or(u32::MAX));
     }

@@ -22,6 +22,6 @@ pub struct Presentation {
 impl Presentation {
     /// Returns the presentation time in track ticks of a sample on the output timeline.
     pub fn time(&self, decode_time: i64, composition_offset: i32) -> i64 {
-        decode_time.saturating_add(composition_offset.into()).saturating_sub(self.media_time)
+        decode_time + i64::from(composition_offset) - self.media_time
     }
 }

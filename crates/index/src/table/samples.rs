@@ -9,6 +9,9 @@ use crate::table::{
 };
 use std::{ops::Range, sync::Arc};
 
+/// Largest number of samples of a track: 24 hours of 2.5 ms Opus packets, nearly twice over.
+pub(crate) const MAX_SAMPLES: u32 = 1 << 26;
+
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -79,7 +82,7 @@ impl SampleTable {
 
     /// Returns one sample by its index. O(log n).
     pub fn get(&self, index: u32) -> Option<Sample> {
-        self.range(index..index.saturating_add(1)).next()
+        self.range(index..u32::MAX).next()
     }
 
     /// Returns this track's number in the layout, and the range of samples as the layout numbers
@@ -93,7 +96,8 @@ impl SampleTable {
     pub fn bytes_in(&self, range: Range<u32>) -> u64 {
         let range = self.in_columns(&range);
         let sum = |end| self.layout.track(self.track).map_or(0, |laid| laid.sizes.sum_before(end));
-        sum(range.end) - sum(range.start)
+        // Sums of a damaged column may not ascend.
+        sum(range.end).saturating_sub(sum(range.start))
     }
 
     /// Returns the decode time of a sample on the output timeline in track ticks, or the end of the
@@ -105,7 +109,7 @@ impl SampleTable {
     /// Returns the composition time of a sample on the output timeline, in track ticks.
     pub fn composition_time(&self, index: u32) -> Option<i64> {
         let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
-        Some(self.decode_time_in_columns(number).saturating_add(self.composition_in_columns(number).into()))
+        Some(self.decode_time_in_columns(number) + i64::from(self.composition_in_columns(number)))
     }
 
     /// Returns the first sync sample at or after `index`.
@@ -122,7 +126,7 @@ impl SampleTable {
                 u32::try_from(gaps.sum_before(passed + 1)).ok()?
             }
         };
-        (found < self.window.end).then(|| found - self.window.start)
+        found.checked_sub(self.window.start).filter(|_| found < self.window.end)
     }
 
     /// Returns the last sync sample at or before `index`.
@@ -144,9 +148,9 @@ impl SampleTable {
     /// Returns the number of samples whose decode time is at or before `time`, on the output
     /// timeline.
     pub fn decoded_until(&self, time: i64) -> u32 {
-        let Ok(into) = u64::try_from(time.saturating_sub(self.first_decode_time)) else { return 0 };
+        let Ok(into) = u64::try_from(time - self.first_decode_time) else { return 0 };
         // `find` returns the last sample that starts by then, or the end of the table.
-        let number = self.durations.find(into).saturating_add(1).min(self.durations.len());
+        let number = (self.durations.find(into) + 1).min(self.durations.len());
         number.clamp(self.window.start, self.window.end) - self.window.start
     }
 
@@ -191,7 +195,7 @@ impl SampleTable {
 
     /// Moves all decode times by a number of track ticks.
     pub(crate) fn shift(&mut self, by: i64) {
-        self.first_decode_time = self.first_decode_time.saturating_add(by);
+        self.first_decode_time += by;
     }
 
     /// Raises all composition offsets by the smallest amount that leaves none negative, and returns
@@ -199,10 +203,10 @@ impl SampleTable {
     /// which every container except MP4 requires.
     pub(crate) fn lift_compositions(&mut self) -> i32 {
         let (least, largest) = self.composition_bounds;
-        let lift = 0_i32.saturating_sub(least).max(0);
         // Offsets that differ by 2^31 or more stay as they are.
+        let Some(lift) = least.min(0).checked_neg() else { return 0 };
         let Some(highest) = largest.checked_add(lift) else { return 0 };
-        self.composition_bounds = (least.saturating_add(lift), highest);
+        self.composition_bounds = (least + lift, highest);
         self.composition_lift = lift;
         lift
     }
@@ -214,10 +218,9 @@ impl SampleTable {
         let mut decode_time = self.decode_time_in_columns(range.start);
         let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
         self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
-            let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
-            let offset = offset.saturating_add(self.composition_lift);
-            let timing = (decode_time, duration, offset);
-            decode_time = decode_time.saturating_add(duration.into());
+            let packed = compositions.as_mut().and_then(Iterator::next).unwrap_or(0);
+            let timing = (decode_time, duration, composition(packed, self.composition_lift));
+            decode_time += i64::from(duration);
             timing
         })
     }
@@ -226,15 +229,13 @@ impl SampleTable {
     pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
         let times = self.timing(0).map(|(decode_time, duration, offset)| {
             let start = presentation.time(decode_time, offset);
-            (start, start.saturating_add(duration.into()))
+            (start, start + i64::from(duration))
         });
         times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
     }
 
     fn in_columns(&self, range: &Range<u32>) -> Range<u32> {
-        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
-        let start = clamp(range.start);
-        start..clamp(range.end).max(start)
+        in_window(&self.window, range)
     }
 
     /// Returns the number of the next sync sample from `first` on, and the distances after it.
@@ -256,19 +257,28 @@ impl SampleTable {
 
     /// Returns the decode time that is `ticks` after that of the columns' first sample.
     fn time_after(&self, ticks: u64) -> i64 {
-        self.first_decode_time.saturating_add(i64::try_from(ticks).unwrap_or(i64::MAX))
+        self.first_decode_time + ticks.cast_signed()
     }
 
     fn composition_in_columns(&self, number: u32) -> i32 {
-        let offset = self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition);
-        offset.saturating_add(self.composition_lift)
+        let packed = self.compositions.as_ref().and_then(|c| c.get(number)).unwrap_or(0);
+        composition(packed, self.composition_lift)
     }
 }
 
-/// Decodes a composition offset from its form in the column.
-pub(crate) fn composition(packed: u32) -> i32 {
+/// Returns a range of indexes of samples that play as numbers in the columns, clamped to `window`.
+pub(crate) fn in_window(window: &Range<u32>, range: &Range<u32>) -> Range<u32> {
+    let clamp = |index: u32| window.start.saturating_add(index).min(window.end);
+    let start = clamp(range.start);
+    start..clamp(range.end).max(start)
+}
+
+/// Decodes a composition offset from its form in the column, and adds the table's lift.
+pub(crate) fn composition(packed: u32, lift: i32) -> i32 {
     // Equal to `unzigzag`, but in 32 bits, so that it is vectorised.
-    (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg()
+    let offset = (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg();
+    // The sum only overflows in a damaged persisted table.
+    offset.saturating_add(lift)
 }
 
 struct SamplesIter<'a> {
@@ -300,17 +310,17 @@ impl Iterator for SamplesIter<'_> {
             }
             Some(_) => false,
         };
-        let composition = self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+        let packed = self.compositions.as_mut().and_then(Iterator::next).unwrap_or(0);
         let sample = Sample {
             offset,
             size,
             decode_time: self.decode_time,
             duration,
-            composition_offset: composition.saturating_add(self.composition_lift),
+            composition_offset: composition(packed, self.composition_lift),
             sync,
         };
         self.number += 1;
-        self.decode_time = self.decode_time.saturating_add(duration.into());
+        self.decode_time += i64::from(duration);
         Some(sample)
     }
 

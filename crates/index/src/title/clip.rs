@@ -85,7 +85,7 @@ impl Title {
             let first = points.first_from(time.in_scale(points.track.timescale, Round::Up));
             self.shared_point(&points, first, |point| points.after(point))
         });
-        inside.map_or(ClipEdge::Grid(grid.saturating_add(1)), ClipEdge::Inside)
+        inside.map_or(ClipEdge::Grid(grid + 1), ClipEdge::Inside)
     }
 
     /// Returns the time of the first point from `first` on at which all video can be cut.
@@ -148,10 +148,10 @@ impl Title {
         }
         cuts.push(until.sample);
         times.push(until.time);
-        let skipped = u32::try_from(from.segment).unwrap_or(u32::MAX);
+        let skipped = u32::try_from(from.segment).unwrap_or(0);
         TitleTrack {
             name: title_track.name.clone(),
-            first: title_track.first.saturating_add(skipped),
+            first: title_track.first + skipped,
             cuts,
             times,
             grid_segments,
@@ -173,7 +173,7 @@ fn cut(track: &Track, title_track: &TitleTrack, edge: ClipEdge) -> Option<TrackC
                 // Without a point inside a segment, the track is cut at the first segment that
                 // starts at or after the time.
                 let ticks = time.in_scale(track.timescale, Round::Up);
-                let segments = title_track.times.len().saturating_sub(1);
+                let segments = title_track.grid_segments.len();
                 return at(title_track.times.partition_point(|&t| t < ticks).min(segments));
             };
             let segment = title_track.cuts.partition_point(|&cut| cut <= sample).checked_sub(1)?;
@@ -209,10 +209,10 @@ fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
             // earlier.
             let after = table.starting_from(exact);
             let before = after.checked_sub(1);
-            let far = |index: u32| table.start(index).map(|t| t.saturating_sub(exact).saturating_abs());
+            let far = |index: u32| table.start(index).map(|t| (t - exact).abs());
             match (before.and_then(far), far(after)) {
                 (Some(b), Some(a)) if b <= a => before?,
-                (Some(b), None) if b <= table.end().saturating_sub(exact) => before?,
+                (Some(b), None) if b <= table.end() - exact => before?,
                 _ => Some(after).filter(|&after| after < table.len())?,
             }
         }
@@ -227,14 +227,14 @@ fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
 
 /// Returns the presentation time of a sample, in track ticks.
 fn presented(track: &Track, table: &SampleTable, sample: u32) -> Option<i64> {
-    Some(table.composition_time(sample)?.saturating_sub(track.presentation.media_time))
+    Some(table.composition_time(sample)? - track.presentation.media_time)
 }
 
 /// Returns the first sync sample presented at or after a time in track ticks.
 fn sync_from_time(track: &Track, table: &SampleTable, time: i64) -> Option<u32> {
     // Samples are presented at most this long after they are decoded: earlier ones do not qualify.
     let latest = i64::from(table.composition_bounds().1);
-    let decoded = time.saturating_add(track.presentation.media_time).saturating_sub(latest).saturating_sub(1);
+    let decoded = time + track.presentation.media_time - latest - 1;
     let mut sample = table.sync_from(table.decoded_until(decoded))?;
     for _ in 0..MAX_STEPS {
         if presented(track, table, sample)? >= time {
@@ -257,7 +257,7 @@ fn earliest(track: &Track, point: u32) -> Option<i64> {
         return Some(own);
     }
     let next = table.sync_from(point.checked_add(1)?).unwrap_or(table.len());
-    let count = next.saturating_sub(point) as usize;
+    let count = (next - point) as usize;
     let times =
         table.timing(point).take(count).map(|(decode, _, offset)| track.presentation.time(decode, offset));
     Some(times.min().unwrap_or(own).min(own))
@@ -288,8 +288,8 @@ impl SegmentCutPoints<'_> {
             Samples::Table(table) => {
                 // Samples presented by then have been decoded by then, but for negative offsets.
                 let earliest = i64::from(table.composition_bounds().0.min(0));
-                let composed = time.saturating_add(self.track.presentation.media_time);
-                let decoded = table.decoded_until(composed.saturating_sub(earliest));
+                let composed = time + self.track.presentation.media_time;
+                let decoded = table.decoded_until(composed - earliest);
                 let mut point = table.sync_until(decoded.checked_sub(1)?)?;
                 for _ in 0..MAX_STEPS {
                     if self.time(self.within(point)?)? <= time {
@@ -300,7 +300,7 @@ impl SegmentCutPoints<'_> {
                 None
             }
             Samples::Fragments(table) => {
-                let end = table.starting_from(time.saturating_add(1));
+                let end = table.starting_from(time + 1);
                 let point = match self.track.kind {
                     TrackKind::Video => table.sync_before(end)?,
                     _ => end.checked_sub(1)?,

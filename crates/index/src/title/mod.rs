@@ -365,8 +365,7 @@ fn names(tracks: &[&Track]) -> Vec<TrackName> {
                 known if known.is_known() => format!("{word}_{known}"),
                 _ => word.to_owned(),
             };
-            let bitrate = (track.average_bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000);
-            unique(TrackName { stem, bitrate }, &mut taken)
+            unique(TrackName { stem, bitrate: track.rounded_bitrate() }, &mut taken)
         })
         .collect()
 }
@@ -445,7 +444,7 @@ impl TitleTrack {
             }
         }
         cuts.push(len);
-        times.push(track.end.max(times.last().map_or(0, |&last| last.saturating_add(1))));
+        times.push(track.end.max(times.last().map_or(0, |&last| last + 1)));
         let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
         let leading = Some(ranges.any(|(&start, &end)| by.has_leading_samples(&(start..end))));
         Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading }
@@ -453,7 +452,7 @@ impl TitleTrack {
 
     /// Returns the number of segments.
     pub fn segment_count(&self) -> u32 {
-        u32::try_from(self.cuts.len().saturating_sub(1)).unwrap_or(u32::MAX)
+        u32::try_from(self.grid_segments.len()).unwrap_or(u32::MAX)
     }
 
     /// Returns true if the first sample of every segment is known to have a composition offset
@@ -465,18 +464,16 @@ impl TitleTrack {
             |cut: u32| table.composition_time(cut).is_some_and(|time| time != table.decode_time(cut));
         // Without leading pictures, a segment's time is that of its first sample, except for the
         // first segment, whose time is clamped.
-        let mut later = self.cuts.iter().zip(&self.times).skip(1).take(self.cuts.len().saturating_sub(2));
+        let mut later = self.cuts.iter().zip(&self.times).take(self.grid_segments.len()).skip(1);
         table.composition_bounds() != (0, 0)
             && self.leading == Some(false)
             && self.cuts.first().is_some_and(|&cut| composed(cut))
-            && later.all(|(&cut, &time)| {
-                time.saturating_add(track.presentation.media_time) != table.decode_time(cut)
-            })
+            && later.all(|(&cut, &time)| time + track.presentation.media_time != table.decode_time(cut))
     }
 
     /// Returns the numbers of its segments, 0-based in the whole title.
     pub fn numbers(&self) -> Range<u32> {
-        self.first..self.first.saturating_add(self.segment_count())
+        self.first..self.first + self.segment_count()
     }
 
     /// Returns the position of a segment in the lists of this track.
@@ -498,7 +495,7 @@ impl TitleTrack {
     /// Returns the segment that starts exactly at `start`, in track ticks. O(log n).
     pub fn segment_at(&self, start: i64) -> Option<Segment> {
         let i = self.times.binary_search(&start).ok()?;
-        self.segment(self.first.saturating_add(u32::try_from(i).ok()?))
+        self.segment(self.first + u32::try_from(i).ok()?)
     }
 }
 

@@ -8,13 +8,14 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::{
-    MediaIndex,
+    MediaIndex, Sample,
     error::TrackProblem,
     locate::limits::Limits,
     media::fragment_samples::FragmentSamples,
     media::{IndexSource, Samples},
     persist::error::{FORMAT, PersistError},
 };
+use latemux_isobmff::Time;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -131,6 +132,29 @@ fn other_versions_and_damage_are_different_errors() {
     assert_eq!(MediaIndex::from_bytes(&read(&library()[0])), Err(none.clone()));
     let samples = FragmentSamples { tracks: Vec::new() };
     assert_eq!(MediaIndex::from_bytes(&samples.to_bytes()), Err(none));
+}
+
+#[test]
+fn times_and_positions_that_sums_would_overflow_count_as_damage() {
+    let index = MediaIndex::from_bytes(&small()[0]).unwrap();
+    let changes: [fn(&mut MediaIndex); 4] = [
+        |index| index.tracks[0].start = i64::MIN,
+        |index| index.tracks[0].end = i64::MAX,
+        |index| index.tracks[0].presentation.media_time = Time::MAX_TICKS + 1,
+        |index| index.tracks[0].presentation.shift = -Time::MAX_TICKS - 1,
+    ];
+    for change in changes {
+        let mut index = index.clone();
+        change(&mut index);
+        let read = MediaIndex::from_bytes(&index.to_bytes());
+        assert_eq!(read, Err(PersistError::Damaged("a time that is too large")));
+    }
+    let sample =
+        Sample { offset: 1 << 63, size: 1, decode_time: 0, duration: 1, composition_offset: 0, sync: true };
+    for sample in [sample, Sample { offset: 0, decode_time: i64::MIN, ..sample }] {
+        let samples = FragmentSamples { tracks: vec![Box::new([sample])] };
+        assert!(matches!(FragmentSamples::from_bytes(&samples.to_bytes()), Err(PersistError::Damaged(_))));
+    }
 }
 
 /// Persisted bytes stay readable: they change only together with [`FORMAT`].

@@ -115,8 +115,8 @@ pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -
     if bits.flag()? {
         // §7.4.2.1.1: offsets are in chroma samples; vertical ones are of a frame or a field pair.
         let (x, y) = cropped(bits, chroma_format, separate_planes)?;
-        width = width.saturating_sub(x);
-        height = height.saturating_sub(y * map_unit);
+        width = width.checked_sub(x)?;
+        height = height.checked_sub(y * map_unit)?;
     }
     sequence.size = u16::try_from(width).ok().zip(u16::try_from(height).ok());
     if bits.flag()? {

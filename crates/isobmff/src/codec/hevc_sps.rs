@@ -83,8 +83,8 @@ fn picture_size(bits: &mut BitReader<'_>) -> Option<Option<(u16, u16)>> {
     let mut height = u64::from(bits.ue()?);
     if bits.flag()? {
         let (x, y) = cropped(bits, chroma_format, separate_planes)?;
-        width = width.saturating_sub(x);
-        height = height.saturating_sub(y);
+        width = width.checked_sub(x)?;
+        height = height.checked_sub(y)?;
     }
     Some(u16::try_from(width).ok().zip(u16::try_from(height).ok()))
 }

@@ -91,6 +91,7 @@ impl InitSegment {
     /// Builds the `moov` and passes it to `use_moov`.
     fn with_moov<T>(&self, use_moov: impl FnOnce(&Container<'_>) -> T) -> T {
         let highest = self.tracks.iter().map(|track| track.track_id).max().unwrap_or(0);
+        // §8.2.2.3: all ones mean that a free ID must be searched for.
         let mvhd = Mvhd {
             timescale: self.timescale,
             duration: 0,

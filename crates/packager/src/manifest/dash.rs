@@ -47,7 +47,7 @@ pub(crate) fn mpd(
     let zero = Time::new(0, MICROS);
     let start = representations().map(Representation::start).min().unwrap_or(zero);
     let end = representations().map(Representation::end).max().unwrap_or(zero);
-    let duration = end.in_scale(MICROS, Round::Up).saturating_sub(start.in_scale(MICROS, Round::Down));
+    let duration = end.in_scale(MICROS, Round::Up) - start.in_scale(MICROS, Round::Down);
     let buffer = representations()
         .map(|r| min_buffer_millis(&r.segments, r.timescale.get(), r.bitrate.peak))
         .max()
@@ -189,10 +189,7 @@ impl<'a> MpdWriter<'a> {
         xml.tag("SegmentTemplate")
             .attr("timescale", timescale.get())
             .attr_if("presentationTimeOffset", (offset > 0).then_some(offset))
-            .attr_if(
-                "startNumber",
-                (self.template == DashTemplate::Number).then(|| representation.first.saturating_add(1)),
-            )
+            .attr_if("startNumber", (self.template == DashTemplate::Number).then(|| representation.first + 1))
             .attr("initialization", self.links.dash_initialization())
             .attr("media", self.links.dash_media(self.template, extent))
             .children();

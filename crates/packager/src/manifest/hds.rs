@@ -33,7 +33,7 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
     let times: Vec<Fragments> = media.iter().map(|m| Fragments::of(title, &clock, &m.tracks)).collect();
     let start = times.iter().filter_map(|t| t.times.first()).min().copied().unwrap_or(0);
     let end = times.iter().filter_map(|t| t.times.last()).max().copied().unwrap_or(0);
-    let millis = u64::try_from(end.saturating_sub(start)).unwrap_or(0);
+    let millis = u64::try_from(end - start).unwrap_or(0);
 
     let mut xml = Xml::new();
     xml.tag("manifest").attr("xmlns", "http://ns.adobe.com/f4m/1.0").children();
@@ -169,7 +169,7 @@ impl Fragments {
         if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
             *last = end.max(*last);
         }
-        Self { first: packed.lead().first.saturating_add(1), times }
+        Self { first: packed.lead().first + 1, times }
     }
 }
 

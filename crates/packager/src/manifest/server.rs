@@ -104,7 +104,7 @@ pub fn write(tracks: &[ManifestTrack<'_>]) -> String {
         let language = track.language.is_known().then_some(&track.language);
         xml.tag(kind_name(track.kind))
             .attr("src", src)
-            .attr("systemBitrate", rounded(track.average_bitrate))
+            .attr("systemBitrate", track.rounded_bitrate())
             .attr_if("systemLanguage", language)
             .children();
         for (name, value) in params(track) {
@@ -113,11 +113,6 @@ pub fn write(tracks: &[ManifestTrack<'_>]) -> String {
         xml.close();
     }
     xml.finish()
-}
-
-/// Rounds a bit rate as titles without a manifest do, so that URLs stay the same.
-fn rounded(bitrate: u64) -> u64 {
-    (bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000)
 }
 
 fn params(track: &Track) -> Vec<(&'static str, String)> {

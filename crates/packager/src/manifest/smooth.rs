@@ -34,7 +34,7 @@ pub(crate) fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Res
         .attr("MajorVersion", 2)
         .attr("MinorVersion", 2)
         .attr("TimeScale", smooth::SCALE.get())
-        .attr("Duration", end.saturating_sub(start))
+        .attr("Duration", end - start)
         .children();
     for stream in &streams {
         stream.write(&mut xml, links);
@@ -111,7 +111,7 @@ impl Stream<'_> {
         let display_width = largest.map(|v| {
             // With square pixels, the height stays.
             let (x, y) = v.pixel_aspect;
-            u64::from(v.width).saturating_mul(x.into()) / u64::from(y.max(1))
+            u64::from(v.width) * u64::from(x) / u64::from(y.max(1))
         });
         xml.tag("StreamIndex")
             .attr("Type", kind)

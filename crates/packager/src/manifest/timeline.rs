@@ -19,7 +19,7 @@ impl Timeline {
     pub(super) fn new(boundaries: &[i64]) -> Self {
         let mut runs: Vec<TimelineRun> = Vec::new();
         for (&start, &end) in boundaries.iter().zip(boundaries.iter().skip(1)) {
-            let duration = end.saturating_sub(start);
+            let duration = end - start;
             match runs.last_mut() {
                 Some(last) if last.duration == duration => last.repeat += 1,
                 last => {

@@ -27,7 +27,7 @@ pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Byt
         return Err(PackError::TooLarge("more than 65535 segments for one segment index: make them longer"));
     }
     let last = title_track.times.last().copied().unwrap_or(track.end);
-    let end = last.saturating_add(track.presentation.media_time);
+    let end = last + track.presentation.media_time;
     let ends = fragments.iter().skip(1).map(|next| next.earliest).chain([end]);
     let references = fragments.iter().zip(ends).map(|(fragment, end)| reference(fragment, end));
     let sidx = Sidx {
@@ -47,9 +47,9 @@ fn reference(fragment: &Fragment, end: i64) -> Result<Reference, PackError> {
     let size =
         size.ok_or(PackError::TooLarge("a segment of 2 GiB or more for a segment index: make them shorter"))?;
     // Times that do not ascend come from a broken source. One tick keeps the order.
-    let duration = u32::try_from(end.saturating_sub(fragment.earliest).max(1));
+    let duration = u32::try_from((end - fragment.earliest).max(1));
     let duration = duration.map_err(|_| PackError::TooLarge("a segment of 2^32 ticks or more"))?;
-    let lead = fragment.first.saturating_sub(fragment.earliest);
+    let lead = fragment.first - fragment.earliest;
     let sap_delta =
         u32::try_from(lead).ok().filter(|&lead| lead <= Reference::MAX_SAP_DELTA && fragment.sync);
     // Types 1 and 3 of stream access points (ISO/IEC 14496-12 Annex I). If pictures are decoded

@@ -117,7 +117,7 @@ impl<'a> IsmvFile<'a> {
             let own = written.iter().filter(move |(track, _, fragment)| *track == position && fragment.sync);
             own.map(|&(_, at, fragment)| TfraEntry {
                 time: u64::try_from(fragment.first).unwrap_or(0),
-                moof_offset: at.saturating_add(fragment.moof_at),
+                moof_offset: at + fragment.moof_at,
                 traf: 1,
                 trun: 1,
                 sample: 1,

@@ -161,7 +161,7 @@ impl<'a> Planner<'a> {
         }
         let object = self.title.tracks()[index].object;
         let segment = find(index);
-        let number = segment.as_ref().map_or(0, |segment| segment.number.saturating_add(1));
+        let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("cmaf {} {} {number}", choice.digest_word(), displayed_rep_id(name));
         self.single(index, segment, requested, choice, what, |_, samples| {
             cmaf::media(object, number, samples)
@@ -213,7 +213,7 @@ impl<'a> Planner<'a> {
         let mut segment = segment.clone();
         if let Samples::Table(_) = self.title.track(title_track).samples {
             if choice == SampleChoice::IFrame {
-                segment.cut.end = segment.cut.start.saturating_add(1).min(segment.cut.end);
+                segment.cut.end = (segment.cut.start + 1).min(segment.cut.end);
             }
             if segment.cut.len() > MAX_SAMPLES {
                 return Err(PackError::TooLarge("more samples than a segment takes"));

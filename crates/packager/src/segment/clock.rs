@@ -61,9 +61,9 @@ impl<'a> Clock<'a> {
         let earliest = tracks().map(|track| clock.decoded(track, first_presented(track))).min().unwrap_or(0);
         let packed = tracks().filter(|track| is_packed(track));
         let edited =
-            |track: &Track| track.presentation.media_time.saturating_sub(track.presentation.shift.min(0));
+            |track: &Track| track.presentation.media_time - track.presentation.shift.min(0);
         let kept = packed.map(edited).max().unwrap_or(0);
-        clock.delay = earliest.min(0).saturating_neg().max(kept);
+        clock.delay = (-earliest.min(0)).max(kept);
         clock
     }
 
@@ -122,9 +122,8 @@ impl<'a> Clock<'a> {
         // The end of the track is a presentation time, from which no decode time follows.
         let next = next.filter(|_| segment.cut.end < sample_count(track));
         let start = if segment.cut.start == 0 { first_presented(track) } else { segment.start };
-        let decode =
-            |time: i64| self.decoded(track, start.saturating_add(time.saturating_sub(first.decode_time)));
-        let end = |sample: &Sample| sample.decode_time.saturating_add(sample.duration.into());
+        let decode = |time: i64| self.decoded(track, start + time - first.decode_time);
+        let end = |sample: &Sample| sample.decode_time + i64::from(sample.duration);
         samples
             .iter()
             .enumerate()
@@ -137,7 +136,7 @@ impl<'a> Clock<'a> {
                 let composition_offset = match track.kind {
                     TrackKind::Video => {
                         let ticks = track.presentation.time(sample.decode_time, sample.composition_offset);
-                        self.presented(track, ticks).saturating_sub(at)
+                        self.presented(track, ticks) - at
                     }
                     // These are not reordered: their times follow from the segment's time alone.
                     TrackKind::Audio | TrackKind::Text => self.floor(track, sample.composition_offset.into()),
@@ -145,7 +144,7 @@ impl<'a> Clock<'a> {
                 SampleTiming {
                     decode: at,
                     composition_offset: clamped(composition_offset),
-                    duration: u32::try_from(until.saturating_sub(at).max(0)).unwrap_or(u32::MAX),
+                    duration: u32::try_from((until - at).max(0)).unwrap_or(u32::MAX),
                 }
             })
             .collect()
@@ -153,13 +152,13 @@ impl<'a> Clock<'a> {
 
     /// Returns the protocol's time for a presentation time in track ticks.
     fn presented(&self, track: &Track, ticks: i64) -> i64 {
-        self.floor(track, ticks).saturating_add(self.delay)
+        self.floor(track, ticks) + self.delay
     }
 
     /// Returns the decode time of a sample that is presented at `ticks` and not reordered.
     fn decoded(&self, track: &Track, ticks: i64) -> i64 {
         let reorder = if track.kind == TrackKind::Video { self.reorder } else { 0 };
-        self.presented(track, ticks).saturating_sub(reorder)
+        self.presented(track, ticks) - reorder
     }
 
     fn floor(&self, track: &Track, ticks: i64) -> i64 {
@@ -198,12 +197,12 @@ fn reorder(track: &Track, is_packed: bool) -> Time {
         Samples::Table(table) => {
             let first = table.get(0).map_or(0, |sample| sample.composition_offset);
             let least = if is_packed { 0 } else { table.composition_bounds().0 };
-            i64::from(first).saturating_sub(least.into())
+            i64::from(first) - i64::from(least)
         }
         Samples::Fragments(table) if is_packed => table.first_offset().into(),
         // Decoding starts at 0 in files of their own: the time is at least the first offset.
         Samples::Fragments(table) => {
-            let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);
+            let composed = table.start(0).unwrap_or(0) + track.presentation.media_time;
             let guess = if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed };
             guess.max(table.reorder().into())
         }

@@ -72,9 +72,9 @@ pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Ve
     let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
     fragment(&spec(number, decode_time, &emitted), &mut head)
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
-    let ends = samples.iter().map(|s| s.offset.saturating_add(u64::from(s.size)));
+    let ends = samples.iter().map(|s| s.offset + u64::from(s.size));
     let slices = ends.zip(samples.iter().skip(1)).filter(|(end, next)| *end != next.offset).count();
-    let mut parts = Vec::with_capacity(slices.saturating_add(2));
+    let mut parts = Vec::with_capacity(slices + 2);
     parts.push(Part::Inline(head.into()));
     Part::push_samples(&mut parts, object, samples);
     Ok(parts)
@@ -103,8 +103,8 @@ pub(crate) fn muxed_media(number: u32, shares: &[TrackShare<'_>]) -> Result<Vec<
 /// Returns the size of the media segment of at most [`MAX_SAMPLES`] samples, see [`media`].
 pub(crate) fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     let emitted: Vec<EmitSample> = samples.take(MAX_SAMPLES).map(|s| emit_sample(&s)).collect();
-    let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total());
-    segment_type(&BRANDS).size().saturating_add(fragment)
+    let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(0, |size| size.total());
+    segment_type(&BRANDS).size() + fragment
 }
 
 /// Returns [`segment_bytes`] of a stretch. `is_composed`: a sample is known to have an offset.
@@ -126,8 +126,7 @@ pub(crate) fn stretch_bytes(stretch: &SampleBatch<'_>, is_composed: bool) -> u64
         first_flags: !is_uniform,
         composition_offsets: is_composed || offsets.iter().any(|&offset| offset != 0),
     };
-    let fragment = shape.size().map_or(u64::MAX, |size| size.total());
-    segment_type(&BRANDS).size().saturating_add(fragment)
+    segment_type(&BRANDS).size() + shape.size().map_or(0, |size| size.total())
 }
 
 fn differ(values: &[u32]) -> bool {

@@ -93,7 +93,7 @@ pub(crate) fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) 
         return 0;
     }
     let header = coding.sequence_header_bytes();
-    samples.map(|s| coding.overhead() + u64::from(s.size)).fold(header, u64::saturating_add)
+    header + samples.map(|s| coding.overhead() + u64::from(s.size)).sum::<u64>()
 }
 
 /// Returns a function for [`track_bytes`] of stretches of a track's samples.
@@ -103,8 +103,7 @@ pub(crate) fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
         let Some(coding) = coding.as_ref().filter(|_| !stretch.sizes.is_empty()) else { return 0 };
         let header = coding.sequence_header_bytes();
         let media: u64 = stretch.sizes.iter().map(|&size| u64::from(size)).sum();
-        let overhead = coding.overhead().saturating_mul(stretch.sizes.len() as u64);
-        header.saturating_add(media).saturating_add(overhead)
+        header + media + coding.overhead() * stretch.sizes.len() as u64
     }
 }
 
@@ -209,7 +208,7 @@ struct Body {
 impl Body {
     /// Begins a tag with `fields`, after which `data` bytes follow.
     fn tag(&mut self, tag_type: u8, time: i64, fields: &[u8], data: u64) -> Result<(), PackError> {
-        let size = data.saturating_add(fields.len() as u64);
+        let size = data + fields.len() as u64;
         if size > MAX_DATA {
             return Err(PackError::TooLarge("a sample of 16 MiB or more"));
         }
@@ -223,7 +222,7 @@ impl Body {
         out.put_uint(0, 3);
         out.put_slice(fields);
         self.tag = TAG_HEADER + size;
-        self.len = self.len.saturating_add(TAG_BYTES + size);
+        self.len += TAG_BYTES + size;
         Ok(())
     }
 
@@ -252,7 +251,7 @@ impl Body {
         let mut parts = Vec::with_capacity(self.slices.len() * 2 + 1);
         let mut at = 0;
         for (end, part) in self.slices {
-            let end = end.saturating_add(skip);
+            let end = end + skip;
             if end > at {
                 parts.push(Part::Inline(inline.slice(at..end)));
             }

@@ -78,6 +78,7 @@ impl<'a> PackedTracks<'a> {
 
     /// Returns the number after a segment of the lead, even after the last one. O(log n).
     fn next(&self, number: u32) -> u32 {
+        // A URL may ask for any number.
         let after = number.saturating_add(1);
         let (Some(minimum), Some(position)) = (self.minimum, self.lead().position(number)) else {
             return after;
@@ -94,13 +95,13 @@ impl<'a> PackedTracks<'a> {
         let Some(from) = starts.get(position).map(start) else { return after };
         let length = minimum.as_nanos();
         let later = starts.get(position + 1..).unwrap_or_default();
-        let joined = later.partition_point(|segment| start(segment).saturating_sub(from) < length);
+        let joined = later.partition_point(|segment| start(segment) - from < length);
         // A rest shorter than the minimum is joined with this segment.
         let scale = self.title.track(self.lead()).timescale;
         let end = Time::new(self.lead().times.last().copied().unwrap_or(0), scale);
         let rest = later.get(joined).map_or(0, |segment| nanos(end).saturating_sub(start(segment)));
         let count = if rest < length { later.len() } else { joined };
-        after.saturating_add(u32::try_from(count).unwrap_or(u32::MAX))
+        after + u32::try_from(count).unwrap_or(0)
     }
 
     /// Returns start and end of a segment in presentation time. The last ends with the longest
@@ -123,7 +124,7 @@ impl<'a> PackedTracks<'a> {
 
     /// Returns the duration of a segment (0-based), in ticks of the lead. At least 1.
     pub(crate) fn duration(&self, number: u32) -> u64 {
-        let ticks = self.times(number).map(|(start, end)| end.ticks.saturating_sub(start.ticks));
+        let ticks = self.times(number).map(|(start, end)| end.ticks - start.ticks);
         ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(0).max(1)
     }
 

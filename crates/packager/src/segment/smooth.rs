@@ -40,7 +40,7 @@ pub(crate) fn track_id(title: &Title, track: usize) -> u32 {
     }
     let indexes = (title_track.object, title_track.track);
     let before = title.whole_indexes().filter(|&other| other < indexes).count();
-    u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
+    u32::try_from(before + 1).unwrap_or(u32::MAX)
 }
 
 /// Returns the parts of a segment's fragment, for a track and its object, by their indexes. Fails
@@ -54,12 +54,12 @@ pub(crate) fn media(
     let emitted = emitted(clock, track, segment, samples);
     let boundary = |number: u32| clock.boundary(track, number).unwrap_or(0);
     let start = boundary(segment.number);
-    let duration = boundary(segment.number.saturating_add(1)).saturating_sub(start);
+    let duration = boundary(segment.number + 1) - start;
     // Wrong times of a source are no error here.
     let decode_time = u64::try_from(start).unwrap_or(0);
     let spec = FragmentSpec {
         track_id: track_id(clock.title(), track),
-        ..spec(segment.number.saturating_add(1), decode_time, &emitted)
+        ..spec(segment.number + 1, decode_time, &emitted)
     };
     let mut head = Vec::new();
     smooth_fragment(&spec, u64::try_from(duration).unwrap_or(0), &mut head)
@@ -72,7 +72,7 @@ pub(crate) fn media(
 /// Returns the size in bytes of the fragment of these samples, by the arithmetic of [`media`].
 pub(crate) fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> u64 {
     let emitted = emitted(clock, track, segment, samples);
-    smooth_fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total())
+    smooth_fragment_size(&spec(1, 0, &emitted)).map_or(0, |size| size.total())
 }
 
 fn emitted(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<EmitSample> {

@@ -43,7 +43,7 @@ impl ColumnBuilder {
         }
         let run = Run { start: self.len, value, before: self.total };
         self.len += count;
-        self.total = self.total.saturating_add(u64::from(value) * u64::from(count));
+        self.total += u64::from(value) * u64::from(count);
         if let Some(packer) = &mut self.packer {
             packer.push_run(value, count);
             if packer.runs_given_up {
@@ -102,7 +102,7 @@ impl Packer {
                 self.state = BlockState::default();
             }
             self.count += 1;
-            self.total = self.total.saturating_add(value.into());
+            self.total += u64::from(value);
             self.block.push(value);
             if self.block.len() == BLOCK {
                 self.flush();

@@ -148,7 +148,7 @@ impl Values<'_> {
                             *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
                         }
                         let some = wanted.min(*count);
-                        sum = sum.saturating_add(u64::from(*value) * u64::from(some));
+                        sum += u64::from(*value) * u64::from(some);
                         *count -= some;
                         some
                     }
@@ -159,7 +159,7 @@ impl Values<'_> {
                 }
             } else {
                 let unread = unread.get(..wanted as usize).unwrap_or(unread);
-                sum = sum.saturating_add(unread.iter().map(|&value| u64::from(value)).sum());
+                sum += unread.iter().map(|&value| u64::from(value)).sum::<u64>();
                 self.block.unread.start += unread.len();
                 u32::try_from(unread.len()).unwrap_or(wanted)
             };

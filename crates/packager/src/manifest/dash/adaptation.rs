@@ -99,8 +99,8 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
         let mut decode_time = stretch.decode_time;
         let mut times =
             stretch.durations.iter().zip(stretch.composition_offsets).map(|(&duration, &offset)| {
-                let time = decode_time.saturating_add(offset.into());
-                decode_time = decode_time.saturating_add(duration.into());
+                let time = decode_time + i64::from(offset);
+                decode_time += i64::from(duration);
                 time
             });
         if times.next().is_some_and(|first| times.any(|time| time < first)) {

@@ -11,7 +11,7 @@ pub(super) fn information(listed: &Fragments) -> Vec<u8> {
     let times = &listed.times;
     let count = u32::try_from(times.len().saturating_sub(1)).unwrap_or(u32::MAX);
     // Fragments before a clip count too: players find a fragment's segment by its number.
-    let fragments = listed.first.saturating_sub(1).saturating_add(count);
+    let fragments = listed.first.saturating_sub(1) + count;
     let mut fields = Vec::new();
     // Version and flags; the version of the information; profile "named", not live, no update.
     fields.put_u32(0);
@@ -51,12 +51,11 @@ fn put_box(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
 fn fragment_runs(listed: &Fragments) -> Vec<u8> {
     let times = &listed.times;
     let mut runs: Vec<(u32, i64, u32)> = Vec::new();
-    let last = times.len().saturating_sub(2);
     for ((number, position), pair) in (listed.first..).zip(0..).zip(times.windows(2)) {
         let &[start, end] = pair else { continue };
         // A duration of 0 would state the end of the presentation.
-        let duration = u32::try_from(end.saturating_sub(start).max(1)).unwrap_or(u32::MAX);
-        if position == last || runs.last().is_none_or(|run| run.2 != duration) {
+        let duration = u32::try_from((end - start).max(1)).unwrap_or(u32::MAX);
+        if position + 2 == times.len() || runs.last().is_none_or(|run| run.2 != duration) {
             runs.push((number, start, duration));
         }
     }

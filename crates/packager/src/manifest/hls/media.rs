@@ -122,14 +122,14 @@ impl Playlist<'_> {
         packed
             .numbers()
             .filter_map(|number| Some((number, packed.times(number)?)))
-            .map(|(number, (start, end))| (number, micros(end).saturating_sub(micros(start)).max(0)))
+            .map(|(number, (start, end))| (number, (micros(end) - micros(start)).max(0)))
             .collect()
     }
 }
 
 /// Returns `EXT-X-TARGETDURATION`: the longest duration in whole seconds (RFC 8216bis §4.4.3.1).
 fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
-    micros.map(|micros| micros.saturating_add(500_000) / 1_000_000).max().unwrap_or(0).max(1)
+    micros.map(|micros| (micros + 500_000) / 1_000_000).max().unwrap_or(0).max(1)
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ impl<'a> Multivariant<'a> {
             .zip(self.rates.iframes(track))
             .filter_map(|(number, &bytes)| {
                 let segment = title_track.segment(number)?;
-                let duration = u64::try_from(segment.end.saturating_sub(segment.start)).unwrap_or(0);
+                let duration = u64::try_from(segment.end - segment.start).unwrap_or(0);
                 Some(SegmentSize { bytes, duration: duration.max(1) })
             })
             .collect();

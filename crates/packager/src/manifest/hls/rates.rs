@@ -31,11 +31,11 @@ impl<'a> Rates<'a> {
         let (Some(all), Some(&lead)) = (self.pack(&tracks), tracks.first()) else {
             return Bitrate { peak: 0, average: 0 };
         };
-        let psi = self.psi().saturating_mul(1 + beside.len() as u64);
-        let mut bytes: Vec<u64> = self.own(lead).iter().map(|size| size.saturating_add(psi)).collect();
+        let psi = self.psi() * (1 + beside.len() as u64);
+        let mut bytes: Vec<u64> = self.own(lead).iter().map(|size| size + psi).collect();
         for &track in tracks.iter().skip(1) {
             for (sum, more) in bytes.iter_mut().zip(self.added(lead, track).iter()) {
-                *sum = sum.saturating_add(*more);
+                *sum += *more;
             }
         }
         let segments: Vec<SegmentSize> = all
@@ -73,7 +73,7 @@ impl<'a> Rates<'a> {
                 None => segment_and_iframe_sizes(self.title, track, self.protocol),
                 Some(_) => (self.sizes(&[track]), iframe_sizes(self.title, track, self.protocol)),
             };
-            own.iter_mut().for_each(|size| *size = size.saturating_sub(self.psi()));
+            own.iter_mut().for_each(|size| *size -= self.psi());
             (own, iframes)
         };
         self.own.get(track).map(|cell| cell.get_or_init(compute))
@@ -86,7 +86,7 @@ impl<'a> Rates<'a> {
             return Cow::Borrowed(self.own(track));
         }
         let both = self.sizes(&[lead, track]);
-        let alone = self.own(lead).iter().map(|size| size.saturating_add(self.psi()));
+        let alone = self.own(lead).iter().map(|size| size + self.psi());
         both.iter().zip(alone).map(|(both, alone)| both.saturating_sub(alone)).collect()
     }
 }

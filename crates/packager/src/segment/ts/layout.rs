@@ -104,7 +104,7 @@ impl Tally {
             self.fills += 1;
         } else {
             self.counted += unit.packets;
-            self.spare = self.spare.saturating_add(unit.spare());
+            self.spare += unit.spare();
         }
         self
     }
@@ -127,14 +127,14 @@ impl<'s, I: Iterator<Item = Sample>> PesUnits<'s, I> {
 
     fn take(&mut self) -> Option<Sample> {
         let sample = self.samples.next()?;
-        self.index = self.index.saturating_add(1);
+        self.index += 1;
         Some(sample)
     }
 
     /// Returns the unit that starts with `first`, and the decode time at its end.
     fn unit(&mut self, first: Sample) -> (PesUnit, i64) {
-        let index = self.index.saturating_sub(1);
-        let mut end = first.decode_time.saturating_add(i64::from(first.duration));
+        let index = self.index - 1;
+        let mut end = first.decode_time + i64::from(first.duration);
         let mut count = 1;
         let bytes = match &self.stream.coding {
             Coding::Avc { parameter_sets, .. } => {
@@ -155,7 +155,7 @@ impl<'s, I: Iterator<Item = Sample>> PesUnits<'s, I> {
                     let _ = self.take();
                     bytes += size;
                     count += 1;
-                    end = next.decode_time.saturating_add(i64::from(next.duration));
+                    end = next.decode_time + i64::from(next.duration);
                 }
                 bytes
             }
@@ -182,7 +182,7 @@ impl<I: Iterator<Item = Sample>> Iterator for PesUnits<'_, I> {
     fn next(&mut self) -> Option<PesUnit> {
         if self.fill.0 < self.fill.1 && self.fills_left > 0 {
             let send_time = self.fill.0;
-            self.fill.0 = send_time.saturating_add(PCR_INTERVAL);
+            self.fill.0 = send_time + PCR_INTERVAL;
             self.fills_left -= 1;
             return Some(PesUnit { first: self.index, send_time, packets: 1, ..PesUnit::default() });
         }
@@ -200,7 +200,7 @@ impl<I: Iterator<Item = Sample>> Iterator for PesUnits<'_, I> {
             }
             None => decode_clock(self.stream, end),
         };
-        self.fill = (unit.send_time.saturating_add(PCR_INTERVAL), send_time(self.stream, until));
+        self.fill = (unit.send_time + PCR_INTERVAL, send_time(self.stream, until));
         Some(unit)
     }
 }
@@ -241,19 +241,19 @@ pub(super) fn can_share_pes(stream: &Stream, first: Sample, count: u32, next: Sa
 /// Returns PTS and DTS in 90 kHz of presentation time, rounded down from the exact time, so nothing
 /// drifts. `None` means that no DTS is written because it equals the PTS.
 fn timestamps(stream: &Stream, sample: Sample) -> (i64, Option<i64>) {
-    let pts = clock(stream, sample.decode_time.saturating_add(i64::from(sample.composition_offset)));
+    let pts = clock(stream, sample.decode_time + i64::from(sample.composition_offset));
     let has_dts = i64::from(sample.composition_offset) > -stream.decode_lead;
     (pts, has_dts.then(|| decode_clock(stream, sample.decode_time)))
 }
 
 /// Returns a sample's decode time, or the end of one, like [`clock`].
 pub(super) fn decode_clock(stream: &Stream, media: i64) -> i64 {
-    clock(stream, media.saturating_sub(stream.decode_lead))
+    clock(stream, media - stream.decode_lead)
 }
 
 /// Converts a time on the track's output media timeline to 90 kHz of presentation time.
 fn clock(stream: &Stream, media: i64) -> i64 {
-    let time = media.saturating_sub(stream.media_time);
+    let time = media - stream.media_time;
     let scale = i64::from(stream.timescale.get());
     match time.checked_mul(i64::from(Timescale::MPEG.get())) {
         Some(product) => product.div_euclid(scale),
@@ -262,5 +262,5 @@ fn clock(stream: &Stream, media: i64) -> i64 {
 }
 
 fn send_time(stream: &Stream, dts: i64) -> i64 {
-    if stream.is_video() { dts } else { dts.saturating_add(AUDIO_LAG) }
+    if stream.is_video() { dts } else { dts + AUDIO_LAG }
 }

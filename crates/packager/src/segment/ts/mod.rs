@@ -112,7 +112,7 @@ pub(crate) fn ts_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> 
     let Ok(stream) = Stream::of(track) else { return 0 };
     let more = stream.added_bytes();
     let samples = samples.map(|sample| Sample { size: sample.size.saturating_add(more), ..sample });
-    layout::packets(&stream, samples).saturating_mul(PACKET as u64)
+    layout::packets(&stream, samples) * PACKET as u64
 }
 
 /// Returns a function for [`ts_bytes`] of stretches of a track's samples.
@@ -121,7 +121,7 @@ pub(crate) fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
     let more = stream.as_ref().map_or(0, Stream::added_bytes);
     move |stretch| {
         let Some(stream) = &stream else { return 0 };
-        stretch::packets(stream, stretch, more).saturating_mul(PACKET as u64)
+        stretch::packets(stream, stretch, more) * PACKET as u64
     }
 }
 
@@ -164,7 +164,7 @@ fn segment(tracks: Vec<OwnedTrack>, number: u32) -> TsSegment {
     let psi = program.packets();
     let packets: u64 = due.iter().map(|due| due.unit.packets).sum();
     TsSegment {
-        content_length: PSI_BYTES.saturating_add(packets.saturating_mul(PACKET as u64)),
+        content_length: PSI_BYTES + packets * PACKET as u64,
         parts,
         muxer: Box::new(Muxer::new(psi, pids, due, sizes)),
     }
@@ -180,7 +180,7 @@ fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
     let first = starts.next().flatten();
     let second = starts.next().flatten();
     let pcr_track = match (first, second) {
-        (Some(first), Some(second)) => usize::from(second.saturating_add(LEAD / 2) < first),
+        (Some(first), Some(second)) => usize::from(second + LEAD / 2 < first),
         (None, Some(_)) => 1,
         _ => 0,
     };
@@ -189,7 +189,7 @@ fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
     // next segment has begun long before, and this PCR must not run ahead of that segment's.
     let end = tracks.first().and_then(|track| {
         let last = track.samples.last()?;
-        let end = last.decode_time.saturating_add(i64::from(last.duration));
+        let end = last.decode_time + i64::from(last.duration);
         Some(layout::decode_clock(&track.stream, end))
     });
     let last_pcr = if pcr_track == 0 { i64::MAX } else { end.unwrap_or(i64::MAX) };
@@ -203,8 +203,7 @@ fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
             .min();
         let Some((send_time, track)) = next else { break };
         let Some(unit) = queues.get_mut(track).and_then(Iterator::next) else { break };
-        let pcr = (track == pcr_track && send_time <= last_pcr)
-            .then(|| mux::stream_time(send_time.saturating_sub(LEAD)));
+        let pcr = (track == pcr_track && send_time <= last_pcr).then(|| mux::stream_time(send_time - LEAD));
         due.push(ScheduledUnit { track, unit, pcr });
     }
     (due, pcr_track)

@@ -225,7 +225,7 @@ impl OpenPes {
             return 0;
         }
         // Each such packet leaves at least one byte for each packet after it.
-        let spare = self.payload_left.saturating_add(1).saturating_sub(self.packets_left);
+        let spare = (self.payload_left + 1).saturating_sub(self.packets_left);
         let whole = spare.checked_sub(PAYLOAD as u64).map_or(0, |more| more / (PAYLOAD as u64 - 1) + 1);
         usize::try_from(whole.min(self.packets_left)).unwrap_or(usize::MAX)
     }

@@ -29,7 +29,7 @@ impl PacketHeader {
     /// Appends `PACKET - payload` bytes.
     #[expect(clippy::cast_possible_truncation, reason = "masked bytes of a number, and lengths below 188")]
     pub(super) fn write(&self, out: &mut BytesMut) {
-        let field = PAYLOAD.saturating_sub(self.payload);
+        let field = PAYLOAD - self.payload;
         let mut header = [0xFF; PACKET];
         header[0] = 0x47;
         header[1] = (u8::from(self.unit_start) << 6) | ((self.pid >> 8) as u8 & 0x1F);

@@ -30,7 +30,7 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn write(&self, out: &mut BytesMut) {
         let header = header_len(self.dts.is_some());
-        let length = u16::try_from(self.size.saturating_sub(BEFORE_LENGTH_ENDS)).unwrap_or(0);
+        let length = u16::try_from(self.size - BEFORE_LENGTH_ENDS).unwrap_or(0);
         out.put_slice(&[0, 0, 1, self.stream_id]);
         out.put_u16(length);
         // '10', no scrambling, no priority, data_alignment_indicator: an access unit follows.

@@ -101,7 +101,7 @@ impl Stream {
     /// Returns the bytes added to a sample by lengths of four bytes, if it has eight NAL units.
     pub(super) fn added_bytes(&self) -> u32 {
         match self.coding {
-            Coding::Avc { length_size, .. } => 8 * u32::from(4_u8.saturating_sub(length_size)),
+            Coding::Avc { length_size, .. } => 8 * u32::from(4 - length_size),
             _ => 0,
         }
     }

@@ -11,7 +11,7 @@ use super::{
 use latemux_index::{Sample, table::batches::SampleBatch};
 use latemux_isobmff::Timescale;
 
-/// Times beyond this number of ticks, some centuries, take the slow path with checked arithmetic.
+/// Times beyond this number of ticks, some centuries, take the slow path.
 const MAX_FAST_TIME: u64 = 1 << 44;
 
 /// Returns the packets that a stretch of samples takes, each `more` bytes larger than stated.
@@ -33,7 +33,7 @@ fn samples<'s>(stretch: &'s SampleBatch<'_>, more: u32) -> impl Iterator<Item = 
         stretch.decode_time,
         move |decode_time, (((&size, &duration), &composition_offset), &sync)| {
             let size = size.saturating_add(more);
-            let decode_time = std::mem::replace(decode_time, decode_time.saturating_add(duration.into()));
+            let decode_time = std::mem::replace(decode_time, *decode_time + i64::from(duration));
             Some(Sample { offset: 0, size, decode_time, duration, composition_offset, sync })
         },
     )
@@ -61,7 +61,7 @@ fn video_tally(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, 
     let longest = stretch.durations.iter().copied().max().unwrap_or(0);
     let earliest = stretch.composition_offsets.iter().copied().min().unwrap_or(0);
     let is_usual = needs_no_fills(stream, longest)
-        && i64::from(earliest) >= stream.decode_lead.saturating_neg()
+        && i64::from(earliest) >= -stream.decode_lead
         && stretch.decode_time.unsigned_abs() < MAX_FAST_TIME;
     if !is_usual {
         return None;
@@ -71,7 +71,7 @@ fn video_tally(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, 
     for ((&size, &offset), &sync) in samples {
         let parameters = if sync { parameter_sets } else { 0 };
         let bytes = u64::from(size.saturating_add(more)) + DELIMITER_LEN as u64 + parameters;
-        tally.add(i64::from(offset) > stream.decode_lead.saturating_neg(), bytes);
+        tally.add(i64::from(offset) > -stream.decode_lead, bytes);
     }
     Some(tally)
 }
