@@ -8,6 +8,7 @@ use crate::{
     read::first_byte_wait::FirstByteWait,
     read::fragments::Fragments,
     read::prefetch::Prefetch,
+    read::segment::SegmentBodies,
     title::storages::Storages,
     title::titles::Titles,
 };
@@ -42,13 +43,8 @@ pub(crate) struct App {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
-    /// Longest wait for storage before the head of a segment is sent.
-    pub(crate) first_byte_wait: FirstByteWait,
     pub(crate) manifests: Manifests,
-    /// Prefetcher, if that is configured and there is a range cache.
-    pub(crate) prefetch: Option<Prefetch>,
-    /// Cache of finished segments, if that is configured.
-    pub(crate) segments: Option<Arc<SegmentCache>>,
+    pub(crate) bodies: SegmentBodies,
     pub(crate) metrics: Arc<Metrics>,
     draining: AtomicBool,
     /// True while storage has not been reached since the start.
@@ -86,11 +82,13 @@ impl App {
         let prefetch = Prefetch::new(&config, fragments.clone(), in_flight, counts);
         Self {
             titles: Arc::new(titles),
-            prefetch: prefetch.filter(|_| is_cached),
             fragments,
             manifests,
-            segments,
-            first_byte_wait: FirstByteWait::new(config.read.first_byte_wait),
+            bodies: SegmentBodies {
+                first_byte_wait: FirstByteWait::new(config.read.first_byte_wait),
+                prefetch: prefetch.filter(|_| is_cached),
+                finished: segments,
+            },
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             unreached: AtomicBool::new(false),

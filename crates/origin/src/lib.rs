@@ -43,9 +43,11 @@ pub use title::indexed::IndexedObject;
 pub use title::references::relative_url;
 pub use title::titles::LoadedTitle;
 
-use crate::http::server::Server;
+use crate::http::{respond::error_response, server::Server};
 use app::App;
 use latemux_storage::Storage;
+use observe::{access::AccessLog, trace::Trace};
+use read::body::Body;
 use std::{future::Future, io, sync::Arc};
 use title::titles::Freshness;
 use tokio::net::TcpListener;
@@ -83,7 +85,7 @@ impl Origin {
         let server = Server {
             handler: move |request| {
                 let app = app.clone();
-                async move { serve::handle(&app, request).await }
+                async move { respond(&app, request).await }
             },
             config: self.app.config.http.clone(),
             metrics: self.app.metrics.clone(),
@@ -104,7 +106,7 @@ impl Origin {
         request: ::http::Request<B>,
     ) -> ::http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
     {
-        serve::handle(&self.app, request).await
+        respond(&self.app, request).await
     }
 
     /// Serves metrics, health and purging on a listener of their own, until the future is dropped.
@@ -126,4 +128,21 @@ impl Origin {
     pub async fn title(&self, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         self.app.titles.load(base, Freshness::RecentAt(std::time::Instant::now())).await
     }
+}
+
+/// Responds to a request, with an error response if it fails. The request is logged once the body
+/// of the response has ended.
+async fn respond<B>(app: &App, request: ::http::Request<B>) -> ::http::Response<Body> {
+    let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
+    let mut log = AccessLog::start(trace.clone(), request.into_parts().0);
+    let result = trace.scope(serve::serve(app, log.request(), trace.started())).await;
+    let mut response = result.unwrap_or_else(|error| {
+        log.record_error_response(&error);
+        error_response(&error, &log.request().method)
+    });
+    if app.config.debug_headers {
+        trace.add_debug_headers(response.headers_mut());
+    }
+    log.record_status(response.status());
+    response.map(|body| body.logged(log))
 }

@@ -47,7 +47,7 @@ impl Origin {
         let window = 0..plan.content_length;
         let mut fetch = self.fetch(title);
         fetch.set_reach(plan.reach.clone());
-        let body = PlanBody::start(plan, window, fetch, &self.app.first_byte_wait).await?;
+        let body = PlanBody::start(plan, window, fetch, &self.app.bodies.first_byte_wait).await?;
         Ok(SegmentBytes(Body::plan(body, None)))
     }
 

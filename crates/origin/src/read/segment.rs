@@ -1,15 +1,24 @@
-//! Plans a segment, after reading the `moof`s whose samples the index does not know.
+//! Segments: planning one, after reading the `moof`s whose samples the index does not know, and
+//! starting its body, from the cache of finished segments or from storage.
 
 use crate::{
     Error,
     observe::trace::{Stage, enter_stage},
-    read::fragments::{Fragments, MoofReads},
+    read::{
+        body::{Body, PlanBody},
+        fetch::Fetch,
+        first_byte_wait::FirstByteWait,
+        fragments::{Fragments, MoofReads},
+        prefetch::Prefetch,
+    },
     title::titles::LoadedTitle,
 };
+use latemux_cache::SegmentCache;
 use latemux_packager::{
     Address, Part, Plan, Planned, plan,
-    plan::{MediaFirst, SourceRange},
+    plan::{Class, MediaFirst, SourceRange},
 };
+use std::{ops::Range, sync::Arc};
 
 /// Plan of a segment whose samples are all known.
 #[derive(Debug)]
@@ -58,4 +67,44 @@ pub(crate) async fn plan_segment(
         }
     }
     Err(Error::Internal("a plan lacks fragments that were read"))
+}
+
+/// The state that the bodies of all segments share.
+#[derive(Debug)]
+pub(crate) struct SegmentBodies {
+    /// Longest wait for storage before the head of a segment is sent.
+    pub(crate) first_byte_wait: FirstByteWait,
+    /// Prefetcher, if that is configured and there is a range cache.
+    pub(crate) prefetch: Option<Prefetch>,
+    /// Cache of finished segments, if that is configured.
+    pub(crate) finished: Option<Arc<SegmentCache>>,
+}
+
+impl SegmentBodies {
+    /// Starts a window of a segment's body.
+    pub(crate) async fn start(
+        &self,
+        title: &Arc<LoadedTitle>,
+        address: &Address,
+        mut plan: Plan,
+        window: Range<u64>,
+        mut fetch: Fetch,
+    ) -> Result<Body, Error> {
+        let length = plan.content_length;
+        let is_whole = window == (0..length);
+        // To be called only after this segment's own reads have begun.
+        let prefetch = || self.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
+        // `plan.digest` covers only the first 64 KiB of an object, so two versions can have the
+        // same digest. The title's ID, which is unique in this process, tells them apart.
+        let digest = plan.digest ^ u128::from(title.id);
+        let finished = self.finished.as_ref().filter(|_| plan.class == Class::Media);
+        if let Some(pieces) = finished.and_then(|finished| finished.get(digest)) {
+            return Ok(Body::from_cache(&pieces, window).with_prefetch(prefetch()));
+        }
+        enter_stage(Stage::Read);
+        fetch.set_reach(std::mem::take(&mut plan.reach));
+        let body = PlanBody::start(plan, window, fetch, &self.first_byte_wait).await?;
+        let entry = finished.filter(|_| is_whole).and_then(|finished| finished.collect(digest, length));
+        Ok(Body::plan(body, Some(title.clone())).with_prefetch(prefetch()).cached(entry))
+    }
 }
