@@ -10,10 +10,6 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
 #![allow(missing_docs, reason = "made by macros")]
 
-#[path = "../../packager/tests/it/origin.rs"]
-#[expect(dead_code, reason = "shared with the packager's tests, which use all of it")]
-mod origin;
-
 use bytes::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use latemux_index::{
@@ -28,7 +24,7 @@ use latemux_packager::{
     address::{DashTemplate, HlsContainer},
     segment::smooth,
 };
-use origin::{Origin, Response, index};
+use latemux_testmedia::origin::{Origin, Response, index};
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
 
 /// Target duration, the default of `latemux serve`.

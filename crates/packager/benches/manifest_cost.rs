@@ -8,10 +8,6 @@
     reason = "a benchmark prints, and stops if it cannot measure"
 )]
 
-#[path = "../tests/it/origin.rs"]
-#[expect(dead_code, reason = "shared with the tests, which use all of it")]
-mod origin;
-
 mod looped;
 
 use bytes::Bytes;
@@ -70,7 +66,9 @@ fn spent() -> Duration {
 fn main() {
     let indexes: Vec<Arc<MediaIndex>> = renditions()
         .iter()
-        .map(|path| Arc::new(origin::index(&Bytes::from(std::fs::read(path).unwrap())).unwrap()))
+        .map(|path| {
+            Arc::new(latemux_testmedia::origin::index(&Bytes::from(std::fs::read(path).unwrap())).unwrap())
+        })
         .collect();
     let new = || Title::new(indexes.clone(), TARGET).unwrap();
     let title = new();

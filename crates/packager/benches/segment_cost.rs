@@ -4,17 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark stops if it cannot measure")]
 
-#[path = "../tests/it/origin.rs"]
-#[expect(dead_code, reason = "shared with the tests, which use all of it")]
-mod origin;
-
 mod looped;
 
 use latemux_index::media::TrackKind;
 use latemux_packager::Resource;
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::recipe::{AAC, AVC, make};
 use looped::looped;
-use origin::Origin;
 use std::{
     hint::black_box,
     path::PathBuf,

@@ -1,44 +1,21 @@
 //! Sizes computed column by column equal those computed sample by sample.
 
 use super::*;
-use bytes::Bytes;
-use latemux_index::{
-    MediaIndex,
-    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
-};
-use std::{ops::Range, path::Path, sync::Arc, time::Duration};
+use latemux_testmedia::origin::index;
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// Creates a title from files of the sample library.
 fn title(files: &[&str]) -> Title {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/library");
-    let index = |file: &&str| Arc::new(index(&std::fs::read(library.join(file)).unwrap().into()));
+    let index = |file: &&str| Arc::new(index(&std::fs::read(library.join(file)).unwrap().into()).unwrap());
     Title::new(files.iter().map(index).collect(), Duration::from_secs(2)).unwrap()
-}
-
-fn index(object: &Bytes) -> MediaIndex {
-    let size = object.len() as u64;
-    let mut locator = Locator::new(Limits::default());
-    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
-    loop {
-        let read = |range: &Range<u64>| {
-            let at = |n: u64| usize::try_from(n).unwrap();
-            ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
-        };
-        match locator.step(size, wants.iter().map(read).collect()).unwrap() {
-            Step::Read(more) | Step::Scan(more) => wants = more,
-            Step::Done(index) => return *index,
-        }
-    }
 }
 
 fn sample_by_sample(title: &Title, packed: &PackedTracks<'_>, protocol: Protocol) -> Vec<u64> {
     let shares = |number| {
         packed.shares(number).filter_map(|(track, share)| Some(share_size(title, track, &share?, protocol)))
     };
-    packed
-        .numbers()
-        .map(|number| shares(number).fold(container_bytes(protocol), u64::saturating_add))
-        .collect()
+    packed.numbers().map(|number| container_bytes(protocol) + shares(number).sum::<u64>()).collect()
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
 //! - [`streams`]: streams that ffmpeg packages, in every protocol
 //! - `memory_server` (feature `memory-server`): an HTTP server in memory, and a client of it
+//! - `origin` (feature `origin`): a title over files in memory, planned and read without I/O
 //! - `net` (feature `net`): a proxy that simulates a distant server
 //! - `http_server` (feature `net`): an HTTP server that a test scripts
 
@@ -21,6 +22,8 @@ pub mod http_server;
 pub mod memory_server;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "origin")]
+pub mod origin;
 pub mod probe;
 pub mod process;
 pub mod quicktime;

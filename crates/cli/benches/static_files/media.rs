@@ -1,14 +1,10 @@
 //! Titles, and their segments as files made beforehand by the packager. nginx sends these files,
 //! and the bodies of the server are compared with them.
 
-#[path = "../../../packager/tests/it/origin.rs"]
-#[expect(dead_code, reason = "shared with the packager's tests, which use all of it")]
-mod origin;
-
 use latemux_index::media::TrackKind;
 use latemux_packager::{Address, Resource, segment::smooth};
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::recipe::{AAC, folder, make};
-use origin::Origin;
 use percent_encoding::percent_decode_str;
 use std::{
     fs, io,

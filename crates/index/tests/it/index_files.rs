@@ -2,41 +2,28 @@
 
 use crate::{
     generated::{AVC_AAC, encode, folder, store},
-    locating::locate,
+    locating::{locate, run, slice},
     oracle::{Packet, streams, streams_with},
     shared_media,
 };
 use bytes::Bytes;
 use latemux_index::{
     IndexError, MediaIndex, Sample, Track,
-    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    locate::{Locator, limits::Limits},
     media::Samples,
     media::stamp::MEDIA_HEAD,
 };
 use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Reads all tables of an object, and returns the number of bytes read too.
 pub(crate) fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
-    let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(limits);
-    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
-    let mut read = 0;
-    loop {
-        let got = wants.iter().map(|range| {
-            read += range.end - range.start;
-            let bytes =
-                object.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap());
-            ObjectBytes { offset: range.start, bytes }
-        });
-        let got = got.collect();
-        match locator.step(size, got)? {
-            Step::Read(more) | Step::Scan(more) => wants = more,
-            Step::Done(index) => return Ok((locator, *index, read)),
-        }
-    }
+    let located = run(&mut locator, None, object.len() as u64, |range| slice(object, range))?;
+    Ok((locator, Arc::unwrap_or_clone(located.index), located.bytes_read))
 }
 
 fn head(object: &Bytes) -> Bytes {

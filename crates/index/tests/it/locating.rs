@@ -20,7 +20,7 @@ pub(crate) struct Located {
     pub(crate) scanned: bool,
 }
 
-fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
+pub(crate) fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
     object.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
 }
 
@@ -32,11 +32,7 @@ pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexErr
 /// Finds the index of an object whose size is listed.
 pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
     let size = object.len() as u64;
-    let locator = Locator::new(limits);
-    let first = locator.first_reads(Some(size));
-    let head = 0..size.min(first.head);
-    let wants = std::iter::once(head).chain(first.tail).collect();
-    run(locator, wants, size, |range| slice(object, range))
+    run(&mut Locator::new(limits), Some(size), size, |range| slice(object, range))
 }
 
 /// Finds the index of an object of which only the requested bytes need exist.
@@ -45,17 +41,18 @@ pub(crate) fn locate_by(
     limits: Limits,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
-    let locator = Locator::new(limits);
-    let wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
-    run(locator, wants, size, read)
+    run(&mut Locator::new(limits), None, size, read)
 }
 
-fn run(
-    mut locator: Locator,
-    mut wants: Vec<Range<u64>>,
+/// Gives a locator the bytes it asks for. `listed` is the size that is known before the first read.
+pub(crate) fn run(
+    locator: &mut Locator,
+    listed: Option<u64>,
     size: u64,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
+    let first = locator.first_reads(listed);
+    let mut wants: Vec<_> = std::iter::once(0..size.min(first.head)).chain(first.tail).collect();
     let (mut round_trips, mut bytes_read, mut scanned) = (0, 0, false);
     loop {
         round_trips += 1;

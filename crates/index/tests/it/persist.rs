@@ -147,7 +147,7 @@ fn times_and_positions_that_sums_would_overflow_count_as_damage() {
         let mut index = index.clone();
         change(&mut index);
         let read = MediaIndex::from_bytes(&index.to_bytes());
-        assert_eq!(read, Err(PersistError::Damaged("a time that is too large")));
+        assert_eq!(read, Err(PersistError::Damaged("a number that is too large")));
     }
     let sample =
         Sample { offset: 1 << 63, size: 1, decode_time: 0, duration: 1, composition_offset: 0, sync: true };

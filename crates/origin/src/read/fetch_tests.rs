@@ -1,7 +1,6 @@
 use super::*;
 use crate::{read::reader::SourceReader, title::references::ObjectRef};
 use futures_util::stream;
-use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
 use latemux_storage::{
     Key, Memory, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
 };
@@ -15,12 +14,8 @@ fn source(object: usize, range: Range<u64>) -> SourceRange {
 /// Returns an object with the index of some other file. Only its key and version matter here.
 fn object(source: ObjectRef, version: Version) -> Arc<IndexedObject> {
     let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
-    let size = file.len() as u64;
-    let mut locator = Locator::new(Limits { head: size, ..Limits::default() });
-    let Ok(Step::Done(index)) = locator.step(size, vec![ObjectBytes { offset: 0, bytes: file }]) else {
-        panic!("one read is enough for the whole file")
-    };
-    Arc::new(IndexedObject { file: source.clone(), source, version, index: Arc::from(index), id: 0 })
+    let index = Arc::new(latemux_testmedia::origin::index(&file).unwrap());
+    Arc::new(IndexedObject { file: source.clone(), source, version, index, id: 0 })
 }
 
 /// Returns bytes that differ between offsets and between objects.

@@ -1,7 +1,7 @@
 //! A server with an origin for each test, on a free port, and the titles that it serves.
 
 use bytes::Bytes;
-use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
+use latemux_index::locate::{Locator, limits::Limits};
 use latemux_origin::{Origin, OriginConfig, Tls};
 use latemux_storage::{
     Key, Memory, Storage,
@@ -119,21 +119,8 @@ pub(crate) fn library() -> Arc<Memory> {
 /// Returns the index MP4 of a file.
 pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants: Vec<_> =
-        std::iter::once(0..u64::try_from(media.len()).unwrap().min(locator.first_reads(None).head)).collect();
-    loop {
-        let got = wants.iter().map(|range| {
-            let at = |n: u64| usize::try_from(n).unwrap();
-            ObjectBytes { offset: range.start, bytes: media.slice(at(range.start)..at(range.end)) }
-        });
-        let got = got.collect();
-        match locator.step(u64::try_from(media.len()).unwrap(), got).unwrap() {
-            Step::Read(more) | Step::Scan(more) => wants = more,
-            Step::Done(_) => {
-                return locator.full_tables().unwrap().index_file(location, Some(location)).unwrap();
-            }
-        }
-    }
+    latemux_testmedia::origin::run(&mut locator, media).unwrap();
+    locator.full_tables().unwrap().index_file(location, Some(location)).unwrap()
 }
 
 /// Returns the number of bytes from the start of a segment of [`fragmented`] (two fragments) to the

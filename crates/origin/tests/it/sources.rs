@@ -7,30 +7,19 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     MediaIndex,
-    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    locate::{Locator, limits::Limits},
 };
 use latemux_origin::{OriginConfig, config::SourcesConfig};
 use latemux_packager::manifest::server::{ManifestTrack, write};
 use latemux_storage::{Folder, Memory, counting::Counting};
-use latemux_testmedia::recipe;
+use latemux_testmedia::{origin::run, recipe};
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 /// Returns the index and all sample tables of an object.
 fn read(object: &Bytes) -> (Locator, MediaIndex) {
-    let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
-    loop {
-        let got = wants.iter().map(|range| {
-            let at = |n: u64| usize::try_from(n).unwrap();
-            ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
-        });
-        let got = got.collect();
-        match locator.step(size, got).unwrap() {
-            Step::Read(more) | Step::Scan(more) => wants = more,
-            Step::Done(index) => return (locator, *index),
-        }
-    }
+    let index = run(&mut locator, object).unwrap();
+    (locator, index)
 }
 
 fn index_file(object: &Bytes, location: &str) -> Bytes {

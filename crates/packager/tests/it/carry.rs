@@ -1,9 +1,6 @@
 //! Codecs that each protocol carries, and the segments that muxed tracks share.
 
-use crate::{
-    media::{avc_aac, ladder},
-    origin::Origin,
-};
+use crate::media::{avc_aac, ladder};
 use latemux_index::{Track, media::TrackKind};
 use latemux_isobmff::{
     FourCc,
@@ -13,6 +10,7 @@ use latemux_packager::{
     carry::{Protocol, carries},
     segment::PackedTracks,
 };
+use latemux_testmedia::origin::Origin;
 use std::time::Duration;
 
 const TARGET: Duration = Duration::from_secs(2);

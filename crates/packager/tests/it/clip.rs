@@ -4,11 +4,11 @@
 use crate::{
     hds,
     media::{avc_aac, fragmented, hevc, hevc_open, ladder, with_mfra, with_sidx, write},
-    origin::Origin,
     player::{BASE, fetch, multivariant, play},
     smooth,
 };
 use dash_mpd_core::check_conformity;
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{
     probe::{self, Packet, Stream, probe},
     recipe::make,

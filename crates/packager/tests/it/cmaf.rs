@@ -7,10 +7,10 @@ use crate::{
         signed, with_mfra, with_sidx,
     },
     oracles::{self, Fragment, moov},
-    origin::Origin,
 };
 use latemux_index::media::{Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_testmedia::origin::Origin;
 use std::{path::Path, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);

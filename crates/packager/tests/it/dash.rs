@@ -3,12 +3,12 @@
 use crate::{
     media::{avc_aac, fragmented, hevc, hevc_open, ladder, signed, with_mfra, with_sidx},
     oracles::{Fragment, moov},
-    origin::{NAME, Origin},
 };
 use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
 use latemux_index::{Title, Track, media::TrackKind};
 use latemux_isobmff::codec::{Audio, Colour, Config, Media, Video, VideoRange};
 use latemux_packager::{Address, Resource, address::DashTemplate, carry::Protocol, sizes::Bitrate};
+use latemux_testmedia::origin::{NAME, Origin};
 use latemux_testmedia::recipe::make;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -6,11 +6,11 @@ use crate::{
         Source, assert_same_packets, avc_aac, fragmented, ladder, probe_without_warnings, shared, signed,
         with_mfra,
     },
-    origin::Origin,
     player::{Presentation, play},
 };
 use latemux_index::media::TrackKind;
 use latemux_packager::{PackError, Resource, plan::Class};
+use latemux_testmedia::origin::Origin;
 use std::{path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);

@@ -6,12 +6,12 @@ use crate::{
     media::{
         Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, signed, with_mfra, with_sidx,
     },
-    origin::Origin,
     player::{BASE, fetch},
     smooth_init::boxes,
 };
 use latemux_index::media::{Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{
     probe::{Stream, probe},
     recipe::make,

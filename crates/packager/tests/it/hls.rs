@@ -2,11 +2,11 @@
 
 use crate::{
     media::{avc_aac, hevc, ladder, shared, with_sidx},
-    origin::Origin,
     player::{Presentation, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
 use latemux_packager::{PackError, Resource, address::HlsContainer};
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{probe::probe, recipe::make};
 use m3u8_rs::{MasterPlaylist, MediaPlaylistType, VariantStream};
 use std::time::Duration;

@@ -15,7 +15,6 @@ mod hls;
 mod matrix;
 mod media;
 mod oracles;
-mod origin;
 mod pack;
 mod player;
 mod quicktime;

@@ -7,11 +7,11 @@
 use crate::{
     cmaf, hds, hls,
     media::{Source, avc_aac},
-    origin::{Origin, index},
     smooth, ts,
 };
 use bytes::Bytes;
 use latemux_index::media::IndexSource::{self, RandomAccess, SampleTables, Scan, SegmentIndex};
+use latemux_testmedia::origin::{Origin, index};
 use latemux_testmedia::{
     fragmented::{DecodeTime, Fragmented, Index, OffsetBase, SampleValues, fragmented},
     probe::{Stream, probe},

@@ -1,10 +1,8 @@
 //! Independent readers of fragmented MP4.
 
-use crate::{
-    media::{avc_aac, fragmented, hevc, signed, with_mfra, with_sidx},
-    origin::Origin,
-};
+use crate::media::{avc_aac, fragmented, hevc, signed, with_mfra, with_sidx};
 use latemux_index::media::TrackKind;
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::probe::Stream;
 use mp4_atom::{Any, DecodeMaybe as _, Moov};
 use std::{io::Cursor, path::PathBuf, time::Duration};

@@ -6,7 +6,6 @@ use crate::{
         assert_same_packets, avc_aac, fragmented, hevc, hevc_open, ladder, probe_without_warnings, shared,
         with_mfra, with_sidx, write,
     },
-    origin::Origin,
     smooth::tfxd,
 };
 use latemux_index::{
@@ -18,6 +17,7 @@ use latemux_packager::{
     carry::{Protocol, carries},
     pack::{Fragment, cmaf, ismv::IsmvFile},
 };
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{
     probe::{Probe, Stream, probe},
     recipe::make,

@@ -1,8 +1,8 @@
 //! A player that starts from a URL only: it reads playlists with `m3u8-rs` and fetches the URLs in
 //! them.
 
-use crate::origin::{NAME, Origin, Response};
 use latemux_packager::{Address, PackError};
+use latemux_testmedia::origin::{NAME, Origin, Response};
 use m3u8_rs::{MasterPlaylist, MediaPlaylist, Playlist};
 
 /// Base URL of the title.

@@ -2,11 +2,11 @@
 
 use crate::{
     media::{avc_aac, ladder},
-    origin::Origin,
     player::{BASE, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
 use latemux_packager::selection::filter::Filter;
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::probe;
 use std::{fs, time::Duration};
 

@@ -5,12 +5,12 @@
 use crate::{
     delays::{Delays, matching_source},
     media::{Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, with_mfra, with_sidx},
-    origin::Origin,
     player::{BASE, fetch},
     smooth_init::{boxes, init},
 };
 use latemux_index::media::{Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{probe::Stream, recipe::make};
 use roxmltree::{Document, Node};
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};

@@ -2,9 +2,9 @@
 
 use crate::{
     media::{Source, avc_aac, fragmented, packet_data, probed, shared, with_mfra, with_sidx, write},
-    origin::Origin,
     player::{multivariant, play},
 };
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{
     probe::{Packet, Stream},
     recipe::make,

@@ -16,12 +16,22 @@ use latemux_packager::{
 use std::{collections::HashMap, ops::Range, path::Path, sync::Arc, time::Duration};
 
 /// Base of the URLs of test titles.
-pub(crate) const NAME: &str = "x";
+pub const NAME: &str = "x";
 
 /// Finds the index of an object in memory.
-pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
+///
+/// # Errors
+/// The error of the [`Locator`].
+pub fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
+    run(&mut Locator::new(Limits::default()), object)
+}
+
+/// Gives a locator all bytes of an object that it asks for.
+///
+/// # Errors
+/// The error of the locator.
+pub fn run(locator: &mut Locator, object: &Bytes) -> Result<MediaIndex, IndexError> {
     let size = object.len() as u64;
-    let mut locator = Locator::new(Limits::default());
     let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     loop {
         let got = wants.iter().map(|range| read(object, range)).collect();
@@ -33,19 +43,22 @@ pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
 }
 
 fn read(object: &Bytes, range: &Range<u64>) -> ObjectBytes {
-    let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
+    let at = |n: u64| usize::try_from(n).expect("in memory").min(object.len());
     ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
 }
 
 /// A title and the bytes of its objects.
-pub(crate) struct Origin {
-    pub(crate) objects: Vec<Bytes>,
-    pub(crate) title: Title,
+#[derive(Debug)]
+pub struct Origin {
+    /// The objects, in the order of the title.
+    pub objects: Vec<Bytes>,
+    /// The title.
+    pub title: Title,
     known: Known,
 }
 
 /// Fragments whose samples have been read, by object and offset.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Known(HashMap<(usize, u64), Arc<FragmentSamples>>);
 
 impl KnownFragments for Known {
@@ -56,40 +69,51 @@ impl KnownFragments for Known {
 
 /// A complete response.
 #[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) content_length: u64,
-    pub(crate) content_type: &'static str,
-    pub(crate) digest: u128,
-    pub(crate) class: Class,
+pub struct Response {
+    /// The body.
+    pub bytes: Vec<u8>,
+    /// The length that was planned.
+    pub content_length: u64,
+    /// The media type.
+    pub content_type: &'static str,
+    /// The digest of the plan.
+    pub digest: u128,
+    /// The class of the response.
+    pub class: Class,
 }
 
 impl Origin {
     /// Opens one title of several files.
-    pub(crate) fn open(files: &[impl AsRef<Path>], target: Duration) -> Self {
-        let read = |file: &dyn AsRef<Path>| Bytes::from(std::fs::read(file).unwrap());
-        Self::of(files.iter().map(|file| read(file)).collect(), target).unwrap()
+    pub fn open(files: &[impl AsRef<Path>], target: Duration) -> Self {
+        let read = |file: &dyn AsRef<Path>| Bytes::from(std::fs::read(file).expect("a readable file"));
+        Self::of(files.iter().map(|file| read(file)).collect(), target).expect("a title")
     }
 
     /// Opens one title of several objects.
-    pub(crate) fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
+    ///
+    /// # Errors
+    /// The error of indexing an object, or of making the title.
+    pub fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
         let indexes = objects.iter().map(|o| index(o).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { title: Title::new(indexes, target)?, objects, known: Known::default() })
     }
 
     /// Returns the names of all tracks of a kind.
-    pub(crate) fn names(&self, kind: TrackKind) -> Vec<TrackName> {
+    pub fn names(&self, kind: TrackKind) -> Vec<TrackName> {
         self.title.of_kind(kind).map(|i| self.title.tracks()[i].name.clone()).collect()
     }
 
     /// Returns the number of segments of a track.
-    pub(crate) fn segment_count(&self, name: &TrackName) -> u32 {
-        self.title.tracks()[self.title.find(name).unwrap()].segment_count()
+    pub fn segment_count(&self, name: &TrackName) -> u32 {
+        self.title.tracks()[self.title.find(name).expect("a track")].segment_count()
     }
 
     /// Plans a request for a resource of the whole title, and reads the `moof`s that the plan
     /// needs.
-    pub(crate) fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
+    ///
+    /// # Errors
+    /// The error of planning.
+    pub fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
         self.plan_address(&Address::new(NAME, resource.clone()))
     }
 
@@ -114,13 +138,13 @@ impl Origin {
         let mut reader = FragmentReader::new(index, source.range.clone());
         let (mut offset, mut bytes) = (source.range.start, Bytes::new());
         loop {
-            match reader.feed(offset, &bytes).unwrap() {
+            match reader.feed(offset, &bytes).expect("a fragment") {
                 FragmentStep::Done(samples) => {
                     self.known.0.insert((source.object, source.range.start), Arc::new(samples));
                     return;
                 }
                 FragmentStep::Need { from, len } => {
-                    let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
+                    let at = |n: u64| usize::try_from(n).expect("in memory").min(object.len());
                     offset = from;
                     bytes = object.slice(at(from)..at(from + len));
                 }
@@ -129,12 +153,18 @@ impl Origin {
     }
 
     /// Returns the response to a request for a resource of the whole title.
-    pub(crate) fn get(&mut self, resource: &Resource) -> Result<Response, PackError> {
+    ///
+    /// # Errors
+    /// The error of planning.
+    pub fn get(&mut self, resource: &Resource) -> Result<Response, PackError> {
         self.get_address(&Address::new(NAME, resource.clone()))
     }
 
     /// Returns the response to a request for an address.
-    pub(crate) fn get_address(&mut self, address: &Address) -> Result<Response, PackError> {
+    ///
+    /// # Errors
+    /// The error of planning.
+    pub fn get_address(&mut self, address: &Address) -> Result<Response, PackError> {
         let mut plan = self.plan_address(address)?;
         let mut bytes = BytesMut::new();
         for part in &plan.parts {
@@ -158,26 +188,26 @@ impl Origin {
     }
 
     /// Returns the bytes of a part.
-    pub(crate) fn part(&self, part: &Part) -> Bytes {
+    pub fn part(&self, part: &Part) -> Bytes {
         match part {
             Part::Inline(bytes) => bytes.clone(),
             Part::Source(source) => {
-                let at = |n: u64| usize::try_from(n).unwrap();
+                let at = |n: u64| usize::try_from(n).expect("in memory");
                 self.objects[source.object].slice(at(source.range.start)..at(source.range.end))
             }
         }
     }
 
     /// Returns a manifest as text.
-    pub(crate) fn text(&mut self, resource: &Resource) -> String {
-        String::from_utf8(self.get(resource).unwrap().bytes).unwrap()
+    pub fn text(&mut self, resource: &Resource) -> String {
+        String::from_utf8(self.get(resource).expect("a manifest").bytes).expect("text")
     }
 
     /// Returns a whole CMAF track: the init segment, and every media segment.
-    pub(crate) fn cmaf(&mut self, name: &TrackName) -> (Vec<u8>, Vec<Vec<u8>>) {
-        let init = self.get(&Resource::DashInit(name.clone())).unwrap().bytes;
+    pub fn cmaf(&mut self, name: &TrackName) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let init = self.get(&Resource::DashInit(name.clone())).expect("an init segment").bytes;
         let segments = (1..=self.segment_count(name))
-            .map(|n| self.get(&Resource::DashSegment(name.clone(), n)).unwrap().bytes)
+            .map(|n| self.get(&Resource::DashSegment(name.clone(), n)).expect("a segment").bytes)
             .collect();
         (init, segments)
     }
