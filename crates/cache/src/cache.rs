@@ -48,16 +48,11 @@ impl Cache {
         let gauge = Gauge::with_spares(config.unit, config.spare());
         let counters = Arc::<Counters>::default();
         let disk = config.disk_tier().map(|disk| open_disk(disk, gauge.clone(), counters.clone()));
-        Ok(Self::new(config, gauge, counters, disk.transpose()?))
+        Ok(Self::over(Store::new(config, gauge, counters, disk.transpose()?)))
     }
 
-    pub(crate) fn new(
-        config: Config,
-        gauge: Arc<Gauge>,
-        counters: Arc<Counters>,
-        disk: Option<Disk>,
-    ) -> Self {
-        Self { store: Arc::new(Store::new(config, gauge, counters, disk)) }
+    pub(crate) fn over(store: Store) -> Self {
+        Self { store: Arc::new(store) }
     }
 
     /// Returns a storage that caches the bytes of `source`. `name` identifies the source for as

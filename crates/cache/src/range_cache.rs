@@ -46,7 +46,8 @@ impl RangeCache {
             }
         };
         let meta = ObjectMeta { size: object.version.size, version: object.version.clone() };
-        let (store, source) = (&self.store, &self.source);
+        let store = &self.store;
+        let source = &self.source;
         let (mut body, outcome) =
             RangeBody::new(store, source, object, range.clone(), request.reach, request.observer);
         self.store.counters.count(outcome);

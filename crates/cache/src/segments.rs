@@ -45,7 +45,7 @@ impl State {
     /// Evicts segments until at most `budget` bytes are left, including those being collected.
     fn shrink(&mut self, budget: u64) -> Vec<Arc<CachedSegment>> {
         let mut gone = Vec::new();
-        while self.policy.bytes().saturating_add(self.collected) > budget {
+        while self.policy.bytes() + self.collected > budget {
             let Some(body) = self.policy.evict() else { break };
             self.segments.remove(&body.digest);
             gone.push(body);
@@ -82,7 +82,7 @@ impl Drop for Collecting {
     fn drop(&mut self) {
         let mut state = lock(&self.cache.state);
         state.collecting.remove(&self.digest);
-        state.collected = state.collected.saturating_sub(self.len);
+        state.collected -= self.len;
     }
 }
 
@@ -163,7 +163,7 @@ impl SegmentCache {
     /// collected already, or if there is no room.
     pub fn collect(self: &Arc<Self>, digest: u128, len: u64) -> Option<Collecting> {
         let mut state = lock(&self.state);
-        let room = state.collected == 0 || state.collected.saturating_add(len) <= self.budget / 4;
+        let room = state.collected == 0 || state.collected + len <= self.budget / 4;
         let known = state.segments.contains_key(&digest) || state.collecting.contains(&digest);
         if known || !room || len > self.budget {
             return None;
@@ -208,7 +208,7 @@ impl SegmentCache {
             hits: self.hits.load(Relaxed),
             misses: self.misses.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
-            bytes: state.policy.bytes().saturating_add(state.collected),
+            bytes: state.policy.bytes() + state.collected,
             segments: to_u64(state.segments.len()),
         }
     }

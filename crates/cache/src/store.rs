@@ -52,7 +52,7 @@ struct KeptUnit {
 
 impl Evictable for KeptUnit {
     fn weight(&self) -> u64 {
-        self.len.saturating_add(UNIT)
+        self.len + UNIT
     }
 
     fn fingerprint(&self) -> u64 {
@@ -94,7 +94,7 @@ impl Store {
     pub(crate) fn cached(&self) -> (u64, u64) {
         let policy = lock(&self.policy);
         let units = to_u64(policy.len());
-        (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
+        (units, policy.bytes() - units * UNIT)
     }
 
     /// Keeps a unit if it fits, in the room that was reserved, and passes it to its readers.
@@ -125,12 +125,11 @@ impl Store {
     /// Evicts units until everything fits into the budget. Evicting does not free the bytes that
     /// readers hold, so at most half of the budget is given up for them.
     fn make_room(&self) {
-        let taken = self.config.spare().saturating_add(self.config.holes());
-        let budget = self.config.memory.saturating_sub(taken);
+        let budget = self.config.memory - self.config.spare() - self.config.holes();
         while self.gauge.total() > budget {
             let kept = {
                 let mut policy = lock(&self.policy);
-                if policy.bytes().saturating_add(self.gauge.reserved()) <= budget / 2 {
+                if policy.bytes() + self.gauge.reserved() <= budget / 2 {
                     return;
                 }
                 policy.evict()
@@ -173,6 +172,6 @@ impl Store {
         let mut policy = lock(&self.policy);
         let before = policy.len();
         policy.retain(|kept| !gone(kept));
-        self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
+        self.gauge.table_shrank(to_u64(before - policy.len()) * UNIT);
     }
 }

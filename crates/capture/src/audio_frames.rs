@@ -88,7 +88,7 @@ pub(super) fn units(framing: Framing, buffer: &[u8]) -> Result<(Vec<AudioUnit>, 
         let frame = frame
             .filter(|frame| frame.size > frame.header)
             .ok_or_else(|| Failure::new(Reason::BadAudio, format!("no frame of {framing:?} at byte {at}")))?;
-        let end = at.saturating_add(frame.size);
+        let end = at + frame.size;
         if end > buffer.len() {
             break;
         }
@@ -100,7 +100,7 @@ pub(super) fn units(framing: Framing, buffer: &[u8]) -> Result<(Vec<AudioUnit>, 
             {
                 unit.data.end = end;
                 if !substream.dependent && substream.id == 0 {
-                    unit.samples = unit.samples.saturating_add(frame.samples);
+                    unit.samples += frame.samples;
                 }
                 if let AudioCoding::Eac3(record) = &mut unit.format.coding {
                     extend(record, substream, unit.data.len(), unit.samples, unit.format.rate);
@@ -108,7 +108,7 @@ pub(super) fn units(framing: Framing, buffer: &[u8]) -> Result<(Vec<AudioUnit>, 
             }
             _ => units.push(AudioUnit {
                 start: at,
-                data: at.saturating_add(frame.header)..end,
+                data: at + frame.header..end,
                 samples: frame.samples,
                 format: frame.format,
             }),
@@ -158,9 +158,12 @@ fn mpeg(bytes: &[u8]) -> Option<Frame> {
         return None;
     }
     // Versions: 3 is MPEG-1, 2 is MPEG-2, 0 is MPEG-2.5. Layers: 1 is III, 2 is II.
-    let (version, layer) = (bits.bits(2)?, bits.bits(2)?);
+    let version = bits.bits(2)?;
+    let layer = bits.bits(2)?;
     bits.skip(1)?;
-    let (rate_index, frequency, padding) = (bits.bits(4)?, bits.bits(2)?, bits.bits(1)?);
+    let rate_index = bits.bits(4)?;
+    let frequency = bits.bits(2)?;
+    let padding = bits.bits(1)?;
     bits.skip(1)?;
     let mode = bits.bits(2)?;
     let first = match (version, layer) {
@@ -196,8 +199,11 @@ fn ac3(bytes: &[u8]) -> Option<Frame> {
         return None;
     }
     bits.skip(16)?;
-    let (fscod, size_code) = (bits.bits(2)?, bits.bits(6)?);
-    let (bsid, bsmod, acmod) = (bits.bits(5)?, bits.bits(3)?, bits.bits(3)?);
+    let fscod = bits.bits(2)?;
+    let size_code = bits.bits(6)?;
+    let bsid = bits.bits(5)?;
+    let bsmod = bits.bits(3)?;
+    let acmod = bits.bits(3)?;
     if bsid > 8 {
         return None;
     }
@@ -219,7 +225,7 @@ fn ac3(bytes: &[u8]) -> Option<Frame> {
         .put(5, size_code / 2)
         .put(5, 0)
         .to_bytes();
-    let channels = BY_ACMOD.get(usize::try_from(acmod).ok()?)?.saturating_add(u16::try_from(low).ok()?);
+    let channels = BY_ACMOD.get(usize::try_from(acmod).ok()?)? + u16::try_from(low).ok()?;
     let format = AudioFormat { coding: AudioCoding::Ac3(record), rate, channels };
     Some(Frame { header: 0, size: usize::try_from(words * 2).ok()?, samples: 1536, format, substream: None })
 }
@@ -229,22 +235,27 @@ fn eac3(bytes: &[u8]) -> Option<Frame> {
     if bits.bits(16)? != 0x0b77 {
         return None;
     }
-    let (kind, id, words) = (bits.u8(2)?, bits.u8(3)?, bits.bits(11)?);
-    let (fscod, second) = (bits.u8(2)?, bits.u8(2)?);
+    let kind = bits.u8(2)?;
+    let id = bits.u8(3)?;
+    let words = bits.bits(11)?;
+    let fscod = bits.u8(2)?;
+    let second = bits.u8(2)?;
     let (rate, blocks) = if fscod == 3 {
         // Such frames have half the rate, and always six blocks.
         (DOLBY_RATES.get(usize::from(second))? / 2, 6)
     } else {
         (*DOLBY_RATES.get(usize::from(fscod))?, *[1, 2, 3, 6].get(usize::from(second))?)
     };
-    let (acmod, low, bsid) = (bits.u8(3)?, bits.u8(1)?, bits.u8(5)?);
+    let acmod = bits.u8(3)?;
+    let low = bits.u8(1)?;
+    let bsid = bits.u8(5)?;
     if !(11..=16).contains(&bsid) {
         return None;
     }
     let size = usize::try_from((words + 1) * 2).ok()?;
     let samples = 256 * blocks;
     let modes = [fscod, bsid, acmod, low];
-    let channels = BY_ACMOD.get(usize::from(acmod))?.saturating_add(low.into());
+    let channels = BY_ACMOD.get(usize::from(acmod))? + u16::from(low);
     let record = eac3_record(modes, 0, size, samples, rate);
     let format = AudioFormat { coding: AudioCoding::Eac3(record), rate, channels };
     let substream = Some(Substream { dependent: kind == 1, id });
@@ -256,7 +267,7 @@ fn eac3(bytes: &[u8]) -> Option<Frame> {
 fn eac3_record(modes: [u8; 4], dependent: u32, bytes: usize, samples: u32, rate: u32) -> Vec<u8> {
     let [fscod, bsid, acmod, low] = modes.map(u32::from);
     let bits = bytes as u64 * 8;
-    let kilobits = bits.saturating_mul(rate.into()) / u64::from(samples.max(1)) / 1000;
+    let kilobits = bits * u64::from(rate) / u64::from(samples.max(1)) / 1000;
     let mut record = BitWriter::default();
     record
         .put(13, u32::try_from(kilobits.min(0x1fff)).unwrap_or(0))
@@ -275,7 +286,10 @@ fn eac3_record(modes: [u8; 4], dependent: u32, bytes: usize, samples: u32, rate:
 /// Updates the payload of `dec3` for another frame of the same unit.
 fn extend(record: &mut Vec<u8>, substream: Substream, bytes: usize, samples: u32, rate: u32) {
     let &[_, _, third, fourth, fifth, ..] = record.as_slice() else { return };
-    let (fscod, bsid, acmod, low) = (third >> 6, third >> 1 & 0x1f, fourth >> 1 & 7, fourth & 1);
+    let fscod = third >> 6;
+    let bsid = third >> 1 & 0x1f;
+    let acmod = fourth >> 1 & 7;
+    let low = fourth & 1;
     let dependent = u32::from(fifth >> 1 & 0xf) + u32::from(substream.dependent && substream.id == 0);
     *record = eac3_record([fscod, bsid, acmod, low], dependent, bytes, samples, rate);
 }

@@ -100,7 +100,8 @@ impl FlvDemuxer {
     /// Takes VIDEODATA (§E.4.3).
     fn video(&mut self, data: &[u8], time: i64) -> Result<(), CaptureError> {
         let Some(&[head, packet, c0, c1, c2]) = data.first_chunk::<5>() else { return Ok(()) };
-        let (frame, coding) = (head >> 4, head & 0x0f);
+        let frame = head >> 4;
+        let coding = head & 0x0f;
         if frame == 5 {
             // A command frame holds no video.
             return Ok(());
@@ -120,7 +121,7 @@ impl FlvDemuxer {
             1 => {
                 // The offset has 24 bits and a sign.
                 let offset = i64::from(i32::from_be_bytes([c0, c1, c2, 0]) >> 8);
-                let shown = time.saturating_add(offset);
+                let shown = time + offset;
                 let is_sync = frame == 1;
                 let data = body.to_vec();
                 self.video.push(Sample { decode: time, shown, duration: None, is_sync, data });

@@ -295,10 +295,11 @@ impl Capture<'_> {
         if let (Output::Streams { demuxer, .. }, true) = (&mut rendition.output, breaks) {
             demuxer.discontinuity();
         }
-        rendition.next = rendition.next.saturating_add(1);
+        rendition.next += 1;
         self.captured.segments += 1;
         let time = segments.entries.get(index).map_or(0, |segment| segment.start);
-        let (time, timeline) = (u64::try_from(time).unwrap_or(0), common.timeline);
+        let time = u64::try_from(time).unwrap_or(0);
+        let timeline = common.timeline;
         Ok(FetchedSegment { resource, body, group, timeline, time, later })
     }
 

@@ -117,7 +117,7 @@ impl Mp4 {
                 if same.is_none() {
                     ours.sample_entries.push(entry.clone());
                 }
-                entries.push(u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1));
+                entries.push(u32::try_from(at + 1).unwrap_or(u32::MAX));
             }
             // The output has the edit list of the first init segment.
             let edit = |track: &InitTrack| i64::try_from(track.edit_media_time).unwrap_or(i64::MAX);
@@ -128,7 +128,7 @@ impl Mp4 {
     }
 
     fn next_id(&self) -> u32 {
-        u32::try_from(self.tracks.len()).unwrap_or(u32::MAX).saturating_add(1)
+        u32::try_from(self.tracks.len() + 1).unwrap_or(u32::MAX)
     }
 
     fn add_entry(&mut self, entry: &TrackEntry, timescale: Timescale, language: &str) -> u32 {
@@ -168,7 +168,7 @@ impl Mp4 {
         let timescale = Timescale::new(found.timescale).ok_or_else(no_scale)?;
         let id = self.add_entry(&found.entry, timescale, &found.language);
         self.queues.push(Queue { id, shift: 0, entry: found.entry.clone(), samples: Vec::new() });
-        Ok(self.queues.len().saturating_sub(1))
+        Ok(self.queues.len() - 1)
     }
 
     /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit
@@ -183,8 +183,8 @@ impl Mp4 {
             let Some(queue) = self.queues.get_mut(*place) else { continue };
             let origin = ticks(origin, found.timescale);
             let first = found.samples.first().map_or(origin, |sample| sample.decode);
-            let early = origin.saturating_sub(first).max(0);
-            queue.shift = early.saturating_sub(origin);
+            let early = (origin - first).max(0);
+            queue.shift = early - origin;
             let id = queue.id;
             if let Some(track) = self.tracks.iter_mut().find(|track| track.track_id == id) {
                 track.edit_media_time = early.unsigned_abs();
@@ -207,12 +207,13 @@ impl Mp4 {
         }
         let later = ticks(later, found.timescale);
         for sample in &mut found.samples {
-            sample.decode = sample.decode.saturating_add(later);
-            sample.shown = sample.shown.saturating_add(later);
+            sample.decode += later;
+            sample.shown += later;
         }
         let before = std::mem::replace(&mut queue.samples, found.samples);
         let next = queue.samples.first().map(|sample| sample.decode);
-        let (id, shift) = (queue.id, queue.shift);
+        let id = queue.id;
+        let shift = queue.shift;
         self.write(id, shift, &before, next, out)
     }
 
@@ -220,7 +221,9 @@ impl Mp4 {
     pub(super) fn finish(&mut self, out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
         for place in 0..self.queues.len() {
             let Some(queue) = self.queues.get_mut(place) else { break };
-            let (id, shift, last) = (queue.id, queue.shift, std::mem::take(&mut queue.samples));
+            let id = queue.id;
+            let shift = queue.shift;
+            let last = std::mem::take(&mut queue.samples);
             self.write(id, shift, &last, None, out)?;
         }
         Ok(())
@@ -239,7 +242,7 @@ impl Mp4 {
         let Some(first) = samples.first() else { return Ok(()) };
         let mut emit: Vec<EmitSample> = Vec::with_capacity(samples.len());
         for (place, sample) in samples.iter().enumerate() {
-            let behind = samples.get(place.saturating_add(1)).map(|sample| sample.decode);
+            let behind = samples.get(place + 1).map(|sample| sample.decode);
             let until = |time: Option<i64>| u32::try_from(time?.checked_sub(sample.decode)?).ok();
             let before = || emit.last().map(|sample| sample.duration);
             let stated = sample.duration.filter(|_| behind.is_none());
@@ -247,10 +250,10 @@ impl Mp4 {
                 size: u32::try_from(sample.data.len()).unwrap_or(u32::MAX),
                 duration: stated.or(until(behind)).or(until(next)).or_else(before).unwrap_or(0),
                 flags: if sample.is_sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
-                composition_offset: i32::try_from(sample.shown.saturating_sub(sample.decode)).unwrap_or(0),
+                composition_offset: i32::try_from(sample.shown - sample.decode).unwrap_or(0),
             });
         }
-        let decode_time = u64::try_from(first.decode.saturating_add(shift)).unwrap_or(0);
+        let decode_time = u64::try_from(first.decode + shift).unwrap_or(0);
         self.write_head(track_id, None, decode_time, &emit, out)?;
         samples.iter().try_for_each(|sample| Ok(out.write_all(&sample.data)?))
     }
@@ -264,7 +267,7 @@ impl Mp4 {
         samples: &[EmitSample],
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
-        self.sequence = self.sequence.saturating_add(1);
+        self.sequence += 1;
         let sequence = self.sequence;
         let spec = FragmentSpec { sequence, track_id, sample_description_index, decode_time, samples };
         let mut head = Vec::new();
@@ -300,7 +303,7 @@ impl Mp4 {
                 continue;
             }
             let moof = Moof::parse(&found.raw(), found.offset).map_err(Failure::from)?;
-            let end = found.offset.saturating_add(found.raw().len() as u64);
+            let end = found.offset + found.raw().len() as u64;
             for fragment in &moof.tracks {
                 if let Some(track) =
                     tracks.iter().find(|track| track.source.is_none_or(|id| id == fragment.track_id))
@@ -325,7 +328,7 @@ impl Mp4 {
         let default_flags = source.default_flags.unwrap_or(track.defaults.flags);
         let mut samples = Vec::new();
         let mut media: Vec<&[u8]> = Vec::new();
-        let mut next = end.saturating_add(8);
+        let mut next = end + 8;
         for run in &source.runs {
             if let Some(offset) = run.data_offset {
                 next = moof.saturating_add_signed(i64::from(offset));
@@ -339,7 +342,7 @@ impl Mp4 {
                     flags: sample.flags.unwrap_or(default_flags),
                     composition_offset: sample.composition_offset,
                 });
-                next = next.saturating_add(u64::from(size));
+                next += u64::from(size);
             }
             let bytes = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             let missing = BoxError::Truncated { path: Cursor::new(segment, 0).path(), offset: start };
@@ -367,9 +370,11 @@ fn seconds(ticks: i64, timescale: u32) -> f64 {
     ticks as f64 / f64::from(timescale)
 }
 
+/// Returns seconds in ticks, at most [`Time::MAX_TICKS`] on either side of zero.
 #[expect(clippy::cast_possible_truncation, reason = "saturates")]
 fn ticks(seconds: f64, timescale: u32) -> i64 {
-    (seconds * f64::from(timescale)).round() as i64
+    let ticks = (seconds * f64::from(timescale)).round() as i64;
+    ticks.clamp(-Time::MAX_TICKS, Time::MAX_TICKS)
 }
 
 #[cfg(test)]

@@ -59,15 +59,15 @@ pub(super) fn units(stream: &[u8]) -> Vec<&[u8]> {
     let mut zeros = 0_usize;
     for (at, byte) in stream.iter().enumerate() {
         match byte {
-            0 => zeros = zeros.saturating_add(1),
+            0 => zeros += 1,
             1 if zeros >= 2 => {
-                starts.push((at.saturating_sub(zeros), at.saturating_add(1)));
+                starts.push((at - zeros, at + 1));
                 zeros = 0;
             }
             _ => zeros = 0,
         }
     }
-    let ends = starts.iter().skip(1).map(|(before, _)| *before).chain([stream.len().saturating_sub(zeros)]);
+    let ends = starts.iter().skip(1).map(|(before, _)| *before).chain([stream.len() - zeros]);
     for ((_, from), to) in starts.iter().zip(ends) {
         if let Some(unit) = stream.get(*from..to).filter(|unit| !unit.is_empty()) {
             found.push(unit);
@@ -105,7 +105,8 @@ fn avc_record([sequence, picture, extensions]: [Vec<&Vec<u8>>; 3]) -> Option<Vec
         if chroma == 3 {
             bits.skip(1)?;
         }
-        let (luma_depth, chroma_depth) = (bits.ue()?, bits.ue()?);
+        let luma_depth = bits.ue()?;
+        let chroma_depth = bits.ue()?;
         record.extend(formats(chroma, luma_depth, chroma_depth)?);
         record.push(u8::try_from(extensions.len()).ok()?);
         put_sets(&mut record, &extensions)?;
@@ -127,7 +128,8 @@ fn hevc_record(sets: &[(u8, Vec<&Vec<u8>>); 3]) -> Option<Vec<u8>> {
     // After the NAL unit header of two bytes: sps_video_parameter_set_id to
     // sps_temporal_id_nesting_flag (ISO/IEC 23008-2 §7.3.2.2).
     let head = *payload.get(2)?;
-    let (sub_layers, nesting) = (head >> 1 & 7, head & 1);
+    let sub_layers = head >> 1 & 7;
+    let nesting = head & 1;
     let profile = payload.get(3..15)?;
     let mut bits = BitReader::new(payload.get(15..)?);
     if sub_layers > 0 {
@@ -149,7 +151,8 @@ fn hevc_record(sets: &[(u8, Vec<&Vec<u8>>); 3]) -> Option<Vec<u8>> {
             bits.ue()?;
         }
     }
-    let (luma_depth, chroma_depth) = (bits.ue()?, bits.ue()?);
+    let luma_depth = bits.ue()?;
+    let chroma_depth = bits.ue()?;
     // ISO/IEC 14496-15 §8.3.3.1.2. Spatial segmentation, parallelism and frame rate are not stated.
     let mut record = vec![1];
     record.extend_from_slice(profile);

@@ -134,15 +134,16 @@ impl FrameClock {
     /// ticks per second, if it states one.
     fn next_time(&mut self, stated: Option<(i64, u32)>, rate: u32, samples: u32) -> Option<i64> {
         let stated = stated.map(|(ticks, scale)| {
-            let (rate, scale) = (i128::from(rate), i128::from(scale.max(1)));
+            let rate = i128::from(rate);
+            let scale = i128::from(scale.max(1));
             let rounded = (i128::from(ticks) * rate * 2 + scale).div_euclid(scale * 2);
-            i64::try_from(rounded).unwrap_or(i64::MAX)
+            i64::try_from(rounded).unwrap_or(0)
         });
         let time = match (stated, self.next) {
             (Some(stated), Some(next)) if stated.abs_diff(next) > u64::from(samples / 2) => stated,
             (stated, next) => next.or(stated)?,
         };
-        self.next = Some(time.saturating_add(samples.into()));
+        self.next = Some(time + i64::from(samples));
         Some(time)
     }
 }

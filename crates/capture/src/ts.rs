@@ -76,7 +76,8 @@ impl Demuxer for TsDemuxer {
                 Coding::Other => None,
             };
             if let Some((timescale, entry, samples)) = taken {
-                let (source, language) = (stream.source.into(), stream.language.clone());
+                let source = stream.source.into();
+                let language = stream.language.clone();
                 found.push(TrackSamples { source, timescale, entry, language, samples });
             }
         }

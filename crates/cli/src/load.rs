@@ -20,6 +20,7 @@ use latemux_load::{
     run::{self, Plan, SinglePlan},
     usage::Host,
 };
+use latemux_quantity::millis;
 use result_store::ResultStore;
 use std::{
     sync::Arc,
@@ -91,7 +92,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
             }
             None => {}
         }
-        part.started = milliseconds(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
+        part.started = millis(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
         let recorder = Arc::new(Recorder::new(Instant::now()));
         let (ending, ended) = watch::channel(false);
         let work = perform(&job, client, recorder.clone(), behaviour, ended);
@@ -147,10 +148,6 @@ async fn perform(
         Job::Players(plan) => run::run(Arc::new(Session::new(client, recorder, behaviour)), plan, stop).await,
         Job::Single(single) => run::run_single(client, recorder, single, stop).await,
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reads a time in RFC 3339, or seconds since 1970.

@@ -283,7 +283,8 @@ impl SegmentGroup {
         tolerance: f64,
         addresses: Addresses,
     ) -> Self {
-        let (init, origin) = (None, None);
+        let init = None;
+        let origin = None;
         Self { first: 0, timeline: 0, start: 0.0, container, init, timescale, origin, tolerance, addresses }
     }
 
@@ -309,7 +310,7 @@ impl Segments {
             let before = joined.entries.len();
             joined.entries.extend_from_slice(&period.entries);
             let later = |group: &SegmentGroup| SegmentGroup {
-                first: group.first.saturating_add(before),
+                first: group.first + before,
                 timeline,
                 ..group.clone()
             };
@@ -342,7 +343,8 @@ impl Segments {
 
     /// Returns the start and the duration of a segment, in seconds of the presentation.
     pub fn time(&self, index: usize) -> Option<(f64, f64)> {
-        let (segment, group) = (self.entries.get(index)?, self.group(index)?);
+        let segment = self.entries.get(index)?;
+        let group = self.group(index)?;
         let duration = group.seconds(i64::try_from(segment.duration).ok()?);
         Some((group.start + group.seconds(segment.start), duration))
     }
@@ -360,12 +362,13 @@ impl Segments {
             .partition_point(|group| self.time(group.first).is_some_and(|(start, _)| start <= seconds));
         let group = group.saturating_sub(1);
         let bound = |place: usize| self.groups.get(place).map_or(self.entries.len(), |group| group.first);
-        let (first, end) = (bound(group), bound(group.saturating_add(1)));
+        let first = bound(group);
+        let end = bound(group + 1);
         let (Some(common), Some(entries)) = (self.groups.get(group), self.entries.get(first..end)) else {
             return 0;
         };
         let behind = entries.partition_point(|entry| common.start + common.seconds(entry.start) <= seconds);
-        first.saturating_add(behind).saturating_sub(1).max(first)
+        first + behind.saturating_sub(1)
     }
 }
 

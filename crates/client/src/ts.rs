@@ -209,8 +209,8 @@ fn time_stamp(bytes: &[u8]) -> Option<i64> {
 /// Returns the time nearest to `reference` that equals `stamp` modulo 2^33. Time stamps wrap around
 /// after 26.5 hours.
 pub const fn unwrap_time(stamp: i64, reference: i64) -> i64 {
-    let ahead = stamp.wrapping_sub(reference).rem_euclid(1 << 33);
-    reference.saturating_add(if ahead >= 1 << 32 { ahead - (1 << 33) } else { ahead })
+    let ahead = (stamp - reference).rem_euclid(1 << 33);
+    reference + if ahead >= 1 << 32 { ahead - (1 << 33) } else { ahead }
 }
 
 /// Computes the CRC-32/MPEG-2 of Annex A. The result for a section together with its CRC is 0.

@@ -4,7 +4,7 @@
 //! byte offset in the file where it happened. No bytes are copied: [`Cursor::take`] returns a view.
 
 use crate::{
-    Error, FourCc,
+    Error, FourCc, Timescale,
     error::BoxPath,
     header::{BoxRef, Boxes},
 };
@@ -164,6 +164,16 @@ impl<'a> Cursor<'a> {
     pub(crate) fn duration(&mut self, version: u8) -> Result<u64, Error> {
         let duration = self.u32_or_u64(version)?;
         Ok(if version == 0 && duration == u64::from(u32::MAX) { u64::MAX } else { duration })
+    }
+
+    /// Reads the start of `mvhd` and `mdhd` (ISO/IEC 14496-12 §8.2.2, §8.4.2): version, times that
+    /// are skipped, timescale, and duration as [`Self::duration`] returns it.
+    pub(crate) fn scale_and_duration(&mut self) -> Result<(Timescale, u64), Error> {
+        let (version, _) = self.version_up_to(1)?;
+        self.skip(if version == 0 { 8 } else { 16 })?;
+        let zero = self.bad("timescale is 0");
+        let timescale = Timescale::new(self.u32()?).ok_or(zero)?;
+        Ok((timescale, self.duration(version)?))
     }
 
     /// Reads a four-character code.

@@ -79,6 +79,14 @@ impl Time {
     }
 }
 
+/// Returns the greatest common divisor of two numbers, 0 if both are 0.
+pub fn gcd(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 impl Ord for Time {
     fn cmp(&self, other: &Self) -> Ordering {
         let left = i128::from(self.ticks) * i128::from(other.scale.get());

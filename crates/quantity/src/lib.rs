@@ -31,6 +31,11 @@ const TIME_UNITS: [(&str, u64); 6] = [
     ("us", 1),
 ];
 
+/// Returns a duration in whole milliseconds.
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl FromStr for ByteSize {
     type Err = String;
 

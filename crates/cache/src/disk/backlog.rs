@@ -77,7 +77,7 @@ impl Backlog {
         state.waiting.push_back(BacklogEntry { object: Arc::downgrade(object), start, unit: unit.clone() });
         drop(state);
         self.gauge.table_grew(ENTRY_OVERHEAD);
-        self.gauge.table_shrank(to_u64(lost).saturating_mul(ENTRY_OVERHEAD));
+        self.gauge.table_shrank(to_u64(lost) * ENTRY_OVERHEAD);
         (first, to_u64(lost))
     }
 
@@ -88,7 +88,8 @@ impl Backlog {
         };
         self.gauge.table_shrank(ENTRY_OVERHEAD);
         let found = || {
-            let (object, unit) = (object.upgrade()?, unit.upgrade()?);
+            let object = object.upgrade()?;
+            let unit = unit.upgrade()?;
             let bytes = object.extents().ready(start, &unit)?;
             Some(BacklogUnit { object, start, bytes })
         };

@@ -1,6 +1,7 @@
 //! Health of a disk: after failures it is left alone for a while, which is logged once.
 
 use crate::memory::lock::lock;
+use latemux_quantity::millis;
 use std::{
     io,
     sync::Mutex,
@@ -48,13 +49,12 @@ impl Health {
         let mut state = lock(&self.state);
         state.strikes += 1;
         if error.kind() == io::ErrorKind::TimedOut || state.strikes >= self.strikes {
-            let retry = u64::try_from(self.retry.as_millis()).unwrap_or(u64::MAX);
-            self.until.store(self.now().saturating_add(retry), Relaxed);
+            self.until.store(self.now().saturating_add(millis(self.retry)), Relaxed);
         }
         if !state.is_reported {
             state.is_reported = true;
-            let (retry, doing) = (self.retry, self.doing);
-            tracing::warn!(%error, ?retry, "cache disk: {doing} fails, using storage in the meantime");
+            let doing = self.doing;
+            tracing::warn!(%error, retry = ?self.retry, "cache disk: {doing} fails, using storage in the meantime");
         }
     }
 
@@ -71,6 +71,6 @@ impl Health {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX)
+        millis(self.zero.elapsed())
     }
 }

@@ -156,7 +156,7 @@ impl Index {
 
     fn note_removed(&self, units: usize) {
         self.units.fetch_sub(to_u64(units), Relaxed);
-        self.gauge.table_shrank(to_u64(units).saturating_mul(SLOT_BYTES));
+        self.gauge.table_shrank(to_u64(units) * SLOT_BYTES);
     }
 
     fn shard(&self, id: u128) -> MutexGuard<'_, Objects> {

@@ -55,7 +55,7 @@ const ENTRY_OVERHEAD: u64 = 256;
 
 /// Returns the memory that a unit of these bytes takes while it is queued.
 fn waiting(bytes: &Bytes) -> u64 {
-    to_u64(bytes.len()).saturating_add(ENTRY_OVERHEAD)
+    to_u64(bytes.len()) + ENTRY_OVERHEAD
 }
 
 /// Additional time that `close` waits for a writer that hangs.
@@ -186,7 +186,7 @@ impl Disk {
     pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes, unit: &Weak<Unit>) {
         let shared = &self.shared;
         let len = to_u64(bytes.len());
-        if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
+        if shared.index.covers(object.id, &(start..start + len)) {
             return;
         }
         if shared.writing.is_resting() {
@@ -194,7 +194,7 @@ impl Disk {
         }
         let takes = waiting(&bytes);
         let queued = shared.queued.fetch_add(takes, Relaxed);
-        if queued.saturating_add(takes) > shared.config.queue {
+        if queued + takes > shared.config.queue {
             shared.queued.fetch_sub(takes, Relaxed);
             let (first, lost) = shared.backlog.push(object, start, unit);
             shared.counters.disk_dropped_full.add(lost);

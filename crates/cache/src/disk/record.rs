@@ -148,9 +148,12 @@ fn decode_head(fixed: &[u8; 56], at: u64) -> Option<(RecordEntry, u64, u64)> {
         return None;
     }
     let names_len = numbers.u32()?;
-    let (id, offset, len) = (numbers.u128()?, numbers.u64()?, numbers.u32()?);
+    let id = numbers.u128()?;
+    let offset = numbers.u64()?;
+    let len = numbers.u32()?;
     numbers.u32()?;
-    let (data_sum, sum) = (numbers.u64()?, numbers.u64()?);
+    let data_sum = numbers.u64()?;
+    let sum = numbers.u64()?;
     Some((RecordEntry { id, offset, len, names_len, at }, data_sum, sum))
 }
 
@@ -193,7 +196,8 @@ pub(crate) fn read_contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     if let Some(sealed) = read_footer(log, len)? {
         return Ok(Some(sealed));
     }
-    let (mut entries, mut at) = (Vec::new(), FILE_HEAD);
+    let mut entries = Vec::new();
+    let mut at = FILE_HEAD;
     while let Some(RecordHead { entry, .. }) = RecordHead::read(log, at, len)? {
         at += entry.record_len();
         entries.push(entry);

@@ -12,6 +12,7 @@ use crate::{
         gauge::Gauge,
         object::{Names, Object, Table},
     },
+    store::Store,
 };
 use bytes::Bytes;
 use latemux_storage::{Key, Memory, ReadRequest, Storage, Version, conformance};
@@ -304,7 +305,7 @@ impl World {
         let disk = Disk::on(Box::new(ram.clone()), config.clone(), gauge.clone(), counters.clone()).unwrap();
         let config =
             Config { memory, unit: 10_000, dir: Some(config.dir), disk: config.bytes, ..Config::default() };
-        let cache = Cache::new(config, gauge, counters, Some(disk));
+        let cache = Cache::over(Store::new(config, gauge, counters, Some(disk)));
         let memory = Memory::new();
         let content = conformance::pattern(1, 1_000_000);
         let version = memory.put(Key::new("film").unwrap(), content.clone());

@@ -93,11 +93,11 @@ impl Filler {
         // Room is acquired only now that storage sends. A fetch that holds room therefore makes
         // progress, and fetches that wait for room get it. While a unit's frames are joined, the
         // unit exists twice; units to be written to disk are held until the end.
-        let room = run.iter().map(|range| range.end - range.start).max().unwrap_or(0).saturating_mul(2);
+        let room = run.iter().map(|range| range.end - range.start).max().unwrap_or(0) * 2;
         let held = if store.disk.is_some() { whole.end - whole.start } else { 0 };
         let limit = store.config.storage_timeout;
         let key = object.key.as_str();
-        let filling = timed(limit, key, store.room.acquire(room.saturating_add(held))).await?;
+        let filling = timed(limit, key, store.room.acquire(room + held)).await?;
 
         let observer = self.observer.clone();
         let mut frames =

@@ -85,7 +85,9 @@ pub(crate) fn plan(
     interests: &mut Vec<Interest>,
     observer: Option<&Arc<dyn ReadObserver>>,
 ) -> (u64, Outcome, Option<Arc<PendingUnit>>) {
-    let (mut outcome, mut first, mut missing) = (Outcome::Hit(Tier::Memory), None, Vec::new());
+    let mut outcome = Outcome::Hit(Tier::Memory);
+    let mut first = None;
+    let mut missing = Vec::new();
     let mut extents = object.extents();
     for (_, part, state) in extents.parts(range.clone()) {
         match state {
@@ -127,7 +129,9 @@ pub(crate) fn plan(
         if let Some(observer) = observer.filter(|_| !fill.from_disk) {
             observer.on_storage_request();
         }
-        let (store, source, object) = (store.clone(), source.clone(), object.clone());
+        let store = store.clone();
+        let source = source.clone();
+        let object = object.clone();
         let filler = Filler::new(store, source, object, fill, pending_units, observer.cloned());
         tokio::spawn(filler.run(disk_ranges));
     }
@@ -149,7 +153,8 @@ fn start_fetches(
     range: &Range<u64>,
     reach: &Range<u64>,
 ) -> (u64, Vec<FetchStart>) {
-    let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
+    let mut disk_ranges = Vec::new();
+    let mut holes = Vec::new();
     match &store.disk {
         Some(disk) => {
             for gap in missing {

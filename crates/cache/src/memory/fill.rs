@@ -75,7 +75,7 @@ impl FetchCount {
     }
 
     pub(crate) fn end(&self) {
-        self.0.send_modify(|count| *count = count.saturating_sub(1));
+        self.0.send_modify(|count| *count -= 1);
     }
 
     pub(crate) fn get(&self) -> u64 {

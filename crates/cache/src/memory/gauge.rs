@@ -47,6 +47,7 @@ impl Gauge {
     }
 
     pub(crate) fn total(&self) -> u64 {
+        // A counter may have been lowered before the raise that it follows is seen.
         self.units().saturating_add(self.reserved()).saturating_add(self.tables.load(Relaxed))
     }
 
@@ -65,7 +66,7 @@ impl Gauge {
     }
 
     pub(crate) fn spares(&self) -> u64 {
-        to_u64(lock(&self.spares).len()).saturating_mul(to_u64(self.spare.0))
+        to_u64(lock(&self.spares).len() * self.spare.0)
     }
 
     /// Reserves bytes until the guard is dropped.

@@ -71,7 +71,7 @@ impl Object {
     }
 
     fn weight(&self) -> u64 {
-        OVERHEAD + to_u64(self.names.len()).saturating_mul(2)
+        OVERHEAD + to_u64(self.names.len()) * 2
     }
 }
 

@@ -20,7 +20,7 @@ impl FillRoom {
 
     /// Returns the bytes of room that are given out.
     pub(crate) fn given_out(&self) -> u64 {
-        u64::from(self.total).saturating_sub(to_u64(self.room.available_permits())).saturating_mul(Self::STEP)
+        (u64::from(self.total) - to_u64(self.room.available_permits())) * Self::STEP
     }
 
     /// Waits for room for this many bytes, or for the whole room if they exceed it.

@@ -115,7 +115,7 @@ impl<E: Evictable> S3Fifo<E> {
     }
 
     pub(crate) fn evict(&mut self) -> Option<E> {
-        if self.small.bytes.saturating_mul(10) >= self.bytes() {
+        if self.small.bytes * 10 >= self.bytes() {
             while let Some(entry) = self.small.pop() {
                 if entry.hits().reset() || entry.is_awaited() {
                     self.main.push(entry);
@@ -127,7 +127,7 @@ impl<E: Evictable> S3Fifo<E> {
         }
         // Each look takes one hit away, so the loop ends. The bound makes it end even if new hits
         // arrive as fast as they are taken.
-        let mut looks = self.main.entries.len().saturating_mul(usize::from(MAX_HITS) + 1);
+        let mut looks = self.main.entries.len() * (usize::from(MAX_HITS) + 1);
         while let Some(entry) = self.main.pop() {
             if looks > 0 && entry.hits().take_one() {
                 looks -= 1;

@@ -48,7 +48,8 @@ pub(super) fn value(file: Vec<u8>, name: &[u8]) -> Result<Bytes, Damaged> {
 
 /// Encodes the head up to the sum.
 fn summed(name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
-    let (format, name) = (FORMAT.to_le_bytes(), u32::try_from(name.len()).ok()?.to_le_bytes());
+    let format = FORMAT.to_le_bytes();
+    let name = u32::try_from(name.len()).ok()?.to_le_bytes();
     Some([&MAGIC[..], &format, &name, &to_u64(value.len()).to_le_bytes()].concat())
 }
 

@@ -159,7 +159,7 @@ impl Records {
     pub fn put(&self, name: Vec<u8>, weight: u64, make: impl FnOnce() -> Vec<u8> + Send + 'static) {
         let shared = &self.0.shared;
         let queued = shared.queued.fetch_add(weight, Relaxed);
-        let full = queued.saturating_add(weight) > shared.config.queue;
+        let full = queued + weight > shared.config.queue;
         let job = Job::Write { name, weight, make: Box::new(make) };
         if full || shared.writing.is_resting() || self.0.jobs.send(job).is_err() {
             shared.queued.fetch_sub(weight, Relaxed);
@@ -330,7 +330,7 @@ impl Shared {
             let id = {
                 let mut table = self.table();
                 let own = but.map_or(0, |id| table.cost(id));
-                if table.bytes().saturating_sub(own) <= most {
+                if table.bytes() - own <= most {
                     return;
                 }
                 let Some(id) = table.oldest(but) else { return };
@@ -411,5 +411,5 @@ fn run(shared: &Shared, lock: File, queue: &mpsc::Receiver<Job>, recovered: &wat
 
 /// Returns the bytes that a file of this length takes on disk.
 fn cost(len: u64) -> u64 {
-    len.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
+    len.div_ceil(BLOCK).max(1) * BLOCK
 }

@@ -44,7 +44,7 @@ impl Table {
         self.next += 1;
         self.values.insert(id, Slot { cost, used });
         self.order.insert(used, id);
-        self.bytes = self.bytes.saturating_add(cost);
+        self.bytes += cost;
     }
 
     pub(super) fn used(&mut self, id: u128) {
@@ -57,7 +57,7 @@ impl Table {
     pub(super) fn remove(&mut self, id: u128) -> bool {
         let Some(slot) = self.values.remove(&id) else { return false };
         self.order.remove(&slot.used);
-        self.bytes = self.bytes.saturating_sub(slot.cost);
+        self.bytes -= slot.cost;
         true
     }
 

@@ -10,6 +10,7 @@ use latemux_load::{
     results::{Counts, Part, Recorder},
     usage::Meter,
 };
+use latemux_quantity::millis;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
@@ -83,7 +84,7 @@ impl Monitor {
 
     /// Writes the results until now into a part.
     pub(super) fn fill(&self, part: &mut Part) {
-        part.took = super::milliseconds(self.recorder.start().elapsed());
+        part.took = millis(self.recorder.start().elapsed());
         part.results = self.recorder.results();
         part.examples = self.recorder.examples();
         part.generator = self.meter.generator();

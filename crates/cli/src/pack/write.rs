@@ -69,7 +69,7 @@ impl Packing {
             Content::Ismv(tracks) => {
                 let sizes = tracks.iter().flat_map(|&track| segment_sizes(title, track, Protocol::Smooth));
                 let (fragments, bytes) =
-                    sizes.fold((0, 0), |(n, bytes): (usize, u64), size| (n + 1, bytes.saturating_add(size)));
+                    sizes.fold((0, 0), |(n, bytes): (usize, u64), size| (n + 1, bytes + size));
                 Ok(File::Ismv { tracks: tracks.clone(), fragments, bytes })
             }
         }
@@ -125,7 +125,7 @@ impl Packing {
     fn cmaf(&self, track: usize) -> Result<impl Iterator<Item = Resource> + use<>> {
         let track = self.title.title.tracks().get(track).context("the title has no such track")?;
         let name = track.name.clone();
-        Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number.saturating_add(1))))
+        Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number + 1)))
     }
 
     /// Starts to read a segment.

@@ -58,9 +58,9 @@ impl BoxWalk {
                     let Some(header) = read_header(head, &mut rest, self.at)? else { return Ok(()) };
                     let start = self.at;
                     let header_len = u64::from(header.header_len);
-                    self.at = self.at.saturating_add(header_len);
+                    self.at += header_len;
                     let size = header.size.ok_or_else(|| bad(start, header.kind, "has no size"))?;
-                    let payload = size.saturating_sub(header_len);
+                    let payload = size - header_len;
                     if kept.iter().any(|kind| header.kind == *kind) {
                         let size = usize::try_from(size).ok().filter(|_| size <= MAX_KEPT);
                         let size = size.ok_or_else(|| bad(start, header.kind, "is larger than 8 MiB"))?;
@@ -74,23 +74,25 @@ impl BoxWalk {
                     }
                 }
                 State::Kept { bytes, size } => {
-                    let take = size.saturating_sub(bytes.len()).min(rest.len());
+                    let take = (*size - bytes.len()).min(rest.len());
                     let (taken, later) = rest.split_at(take);
                     bytes.extend_from_slice(taken);
-                    (rest, self.at) = (later, self.at.saturating_add(taken.len() as u64));
+                    rest = later;
+                    self.at += taken.len() as u64;
                     if bytes.len() < *size {
                         return Ok(());
                     }
                     let whole = std::mem::take(bytes);
-                    let offset = self.at.saturating_sub(whole.len() as u64);
+                    let offset = self.at - whole.len() as u64;
                     self.state = State::default();
                     visit(BoxEvent::Box { bytes: whole.into(), offset })?;
                 }
                 State::Passing { left, media } => {
                     let take = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                     let (taken, later) = rest.split_at(take);
-                    *left = left.saturating_sub(taken.len() as u64);
-                    (rest, self.at) = (later, self.at.saturating_add(taken.len() as u64));
+                    *left -= taken.len() as u64;
+                    rest = later;
+                    self.at += taken.len() as u64;
                     let done = *left == 0;
                     let media = *media;
                     if done {

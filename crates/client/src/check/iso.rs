@@ -148,7 +148,7 @@ impl FragmentState {
         }
         let moof = Moof::parse(bytes, offset)?;
         let mut runs = Vec::new();
-        let end_of_moof = offset.saturating_add(bytes.len() as u64);
+        let end_of_moof = offset + bytes.len() as u64;
         for fragment in &moof.tracks {
             let known = self.init.as_ref().and_then(|i| i.tracks.iter().find(|t| t.id == fragment.track_id));
             if self.init.is_some() && known.is_none() {
@@ -180,17 +180,17 @@ impl FragmentState {
         let mut elapsed = 0_i64;
         let mut earliest = i64::MAX;
         let mut last = 0_u32;
-        let mut next = end_of_moof.saturating_add(8);
+        let mut next = end_of_moof + 8;
         for run in &fragment.runs {
             if let Some(offset) = run.data_offset {
                 next = moof.saturating_add_signed(i64::from(offset));
             }
             let start = next;
             for sample in run.iter() {
-                earliest = earliest.min(elapsed.saturating_add(i64::from(sample.composition_offset)));
+                earliest = earliest.min(elapsed + i64::from(sample.composition_offset));
                 last = sample.duration.unwrap_or(default_duration);
-                elapsed = elapsed.saturating_add(i64::from(last));
-                next = next.saturating_add(u64::from(sample.size.unwrap_or(default_size)));
+                elapsed += i64::from(last);
+                next += u64::from(sample.size.unwrap_or(default_size));
             }
             // Offsets with another base count from the start of a file and cannot be checked.
             if fragment.base_data_offset.is_none() {

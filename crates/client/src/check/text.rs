@@ -24,7 +24,7 @@ impl TextCheck {
 
 impl BodyCheck for TextCheck {
     fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.body.len().saturating_add(bytes.len()) > MAX_BYTES {
+        if self.body.len() + bytes.len() > MAX_BYTES {
             return Err(Failure::new(Reason::TooLarge, format!("text of more than {MAX_BYTES} bytes")));
         }
         self.body.extend_from_slice(bytes);

@@ -136,7 +136,7 @@ impl Client {
     ) -> (Result<Fetched, FailedFetch>, Vec<u8>) {
         let mut body = Vec::new();
         let mut keep = |piece: &[u8]| {
-            if body.len().saturating_add(piece.len()) > limit {
+            if body.len() + piece.len() > limit {
                 let why = format!("{}: more than {limit} bytes", resource.url);
                 return Err(Failure::new(Reason::TooLarge, why));
             }
@@ -320,7 +320,7 @@ async fn read(
         match frame {
             Ok(frame) => {
                 if let Some(data) = frame.data_ref() {
-                    *received = received.saturating_add(data.len() as u64);
+                    *received += data.len() as u64;
                     sink(data)?;
                 }
             }

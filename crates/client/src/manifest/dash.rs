@@ -112,7 +112,7 @@ fn join_indexes(periods: Vec<Index>, budget: &mut SegmentBudget) -> Result<Index
         return Ok(Index::Joined(periods.into()));
     };
     // Each rendition has a copy of its segments.
-    let count = known.iter().map(|segments| segments.entries.len()).fold(0, usize::saturating_add);
+    let count: usize = known.iter().map(|segments| segments.entries.len()).sum();
     budget.take(count as u64)?;
     Ok(Index::Known(Segments::joined(known)))
 }

@@ -271,7 +271,7 @@ impl OneFile {
         let timescale = u64::from(sidx.timescale.get());
         let mut time = ticks(sidx.earliest_presentation_time)?;
         let (offset, scale) = self.offset;
-        let offset = i128::from(offset).saturating_mul(timescale.into()) / i128::from(scale);
+        let offset = i128::from(offset) * i128::from(timescale) / i128::from(scale);
         let offset = i64::try_from(offset)
             .map_err(|_| ManifestError::invalid("a presentationTimeOffset beyond 63 bits"))?;
         let mut entries = Vec::with_capacity(sidx.references.len());
@@ -282,9 +282,9 @@ impl OneFile {
             let range = ByteRange::new(next, reference.size.into());
             let range = Some(range.ok_or_else(|| ManifestError::invalid("an empty subsegment"))?);
             let duration = u64::from(reference.duration);
-            entries.push(Segment { start: time.saturating_sub(offset), duration, number: 0, time: 0, range });
+            entries.push(Segment { start: time - offset, duration, number: 0, time: 0, range });
             next = next.saturating_add(reference.size.into());
-            time = time.saturating_add_unsigned(duration);
+            time = time.checked_add_unsigned(duration).ok_or_else(beyond)?;
         }
         let addresses = Addresses::List(vec![Arc::new(self.url.clone())]);
         let group = group(Some(self.init.clone()), timescale, offset, TOLERANCE, addresses);
@@ -309,7 +309,7 @@ fn timeline_entries(
         let repeat = match run.r.unwrap_or(0) {
             // A negative count repeats up to the next element or the end of the period.
             ..0 => {
-                let next = runs.get(place.saturating_add(1)).map(|next| next.t);
+                let next = runs.get(place + 1).map(|next| next.t);
                 let until = next.unwrap_or(period_end);
                 let until = until
                     .ok_or_else(|| ManifestError::invalid("an S element that repeats without an end"))?;
@@ -317,12 +317,12 @@ fn timeline_entries(
             }
             repeat => repeat.unsigned_abs(),
         };
-        let count = budget.take(repeat.saturating_add(1))?;
-        if entries.len().saturating_add(count) > MAX_SEGMENTS {
+        let count = budget.take(repeat + 1)?;
+        if entries.len() + count > MAX_SEGMENTS {
             return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
         }
         for _ in 0..count {
-            let start = ticks(time)?.saturating_sub(offset);
+            let start = ticks(time)? - offset;
             entries.push(Segment { start, duration: run.d, number, time, range: None });
             time = time.saturating_add(run.d);
             number = number.saturating_add(1);
@@ -355,7 +355,7 @@ fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
     let end = i64::try_from(end).unwrap_or(i64::MAX);
     entries.retain(|segment| segment.start < end);
     if let Some(last) = entries.last_mut() {
-        let left = u64::try_from(end.saturating_sub(last.start)).unwrap_or(0);
+        let left = u64::try_from(end - last.start).unwrap_or(0);
         last.duration = last.duration.min(left);
     }
 }
@@ -380,7 +380,11 @@ fn timescale(stated: Option<u64>) -> Result<u64, ManifestError> {
 }
 
 fn ticks(time: u64) -> Result<i64, ManifestError> {
-    i64::try_from(time).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))
+    i64::try_from(time).map_err(|_| beyond())
+}
+
+fn beyond() -> ManifestError {
+    ManifestError::invalid("a time beyond 63 bits")
 }
 
 /// Rounds a number from 0.5 to 9e15. Other numbers are refused.

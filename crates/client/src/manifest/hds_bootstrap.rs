@@ -68,7 +68,7 @@ fn expand(
     let first = runs.iter().find(|run| run.duration > 0).map_or(1, |run| run.first);
     let total = fragment_count(segment_runs);
     SegmentBudget::default().take(total)?;
-    let end = u64::from(first).saturating_add(total);
+    let end = u64::from(first) + total;
     let mut entries = Vec::new();
     let mut addresses = Vec::new();
     let mut expected = u64::from(first);
@@ -85,11 +85,11 @@ fn expand(
             return Err(ManifestError::invalid("runs of fragments in the wrong order"));
         }
         for number in numbers {
-            expected = number.saturating_add(1);
-            let steps = number.saturating_sub(run.first.into());
-            let time = run.timestamp.saturating_add(steps.saturating_mul(run.duration.into()));
+            expected = number + 1;
+            let steps = number - u64::from(run.first);
+            let time = run.timestamp.saturating_add(steps * u64::from(run.duration));
             let start = i64::try_from(time).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))?;
-            let segment = segment_of(segment_runs, number.saturating_sub(first.into()));
+            let segment = segment_of(segment_runs, number - u64::from(first));
             let mut url = fragments.clone();
             url.set_path(&format!("{}Seg{segment}-Frag{number}", fragments.path()));
             let index = addresses.len() as u64;
@@ -111,7 +111,7 @@ fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     let next = runs.iter().skip(1).map(|&(first, _)| Some(first)).chain([None]);
     runs.iter().zip(next).fold(0, |total: u64, (&(first, each), next)| {
         let segments = u64::from(next.map_or(1, |next| next.saturating_sub(first)));
-        total.saturating_add(segments.saturating_mul(each.into()))
+        total.saturating_add(segments * u64::from(each))
     })
 }
 
@@ -119,13 +119,13 @@ fn fragment_count(runs: &[(u32, u32)]) -> u64 {
 fn segment_of(runs: &[(u32, u32)], place: u64) -> u64 {
     let mut left = place;
     for (index, &(first, each)) in runs.iter().enumerate() {
-        let next = runs.get(index.saturating_add(1)).map(|&(next, _)| next);
+        let next = runs.get(index + 1).map(|&(next, _)| next);
         let segments = u64::from(next.map_or(u32::MAX, |next| next.saturating_sub(first)));
-        let fragments = segments.saturating_mul(each.into());
+        let fragments = segments * u64::from(each);
         if left < fragments {
-            return u64::from(first).saturating_add(left / u64::from(each.max(1)));
+            return u64::from(first) + left / u64::from(each);
         }
-        left = left.saturating_sub(fragments);
+        left -= fragments;
     }
     1
 }
@@ -165,7 +165,9 @@ fn fragment_run_table(mut afrt: Cursor<'_>) -> Result<(u32, Vec<FragmentRun>), M
     afrt.check_count("fragment runs", count.into(), 16)?;
     let mut runs = Vec::new();
     for _ in 0..count {
-        let (first, timestamp, duration) = (afrt.u32()?, afrt.u64()?, afrt.u32()?);
+        let first = afrt.u32()?;
+        let timestamp = afrt.u64()?;
+        let duration = afrt.u32()?;
         let discontinuity = if duration == 0 { afrt.u8()? } else { 0 };
         runs.push(FragmentRun { first, timestamp, duration, discontinuity });
     }

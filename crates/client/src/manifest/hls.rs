@@ -137,7 +137,7 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
         let breaks = segment.discontinuity && !groups.is_empty();
         let maps = segment.map.as_ref().is_some_and(|new| map != Some(new));
         map = segment.map.as_ref().or(map);
-        timeline = timeline.saturating_add(u32::from(breaks));
+        timeline += u32::from(breaks);
         if groups.is_empty() || breaks || maps {
             if let Some(group) = groups.last_mut() {
                 group.addresses = Addresses::List(std::mem::take(&mut addresses));
@@ -158,9 +158,11 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
         let range = range.map(|r| byte_range(r.length, r.offset.unwrap_or(next_offset))).transpose()?;
         next_offset = range.map_or(next_offset, |range| range.last.saturating_add(1));
         let duration = microseconds(segment)?;
-        let number = addresses.len().saturating_sub(1) as u64;
+        let number = addresses.len() as u64 - 1;
         entries.push(Segment { start, duration, number, time: 0, range });
-        start = start.saturating_add_unsigned(duration);
+        start = start
+            .checked_add_unsigned(duration)
+            .ok_or_else(|| ManifestError::invalid("a time beyond 63 bits"))?;
     }
     if let Some(group) = groups.last_mut() {
         group.addresses = Addresses::List(addresses);

@@ -129,7 +129,7 @@ fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segmen
             Some(duration) => duration,
             // The duration may be omitted if the next chunk states its time.
             None => chunks
-                .get(place.saturating_add(1))
+                .get(place + 1)
                 .and_then(|next| number::<u64>(*next, "t").transpose())
                 .transpose()?
                 .and_then(|next| next.checked_sub(at))

@@ -1,6 +1,7 @@
 //! Reading and writing numbers, bytes and lists of them, little endian.
 
 use crate::persist::error::PersistError;
+use std::ops::RangeInclusive;
 
 /// Appends values to bytes.
 #[derive(Debug, Default)]
@@ -74,6 +75,12 @@ impl<'a> ByteReader<'a> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
         self.0 = rest;
         Ok(bytes)
+    }
+
+    /// Reads a time or an offset to which others can be added.
+    pub(super) fn within(&mut self, range: RangeInclusive<i64>) -> Result<i64, PersistError> {
+        let number = self.i64()?;
+        range.contains(&number).then_some(number).ok_or(PersistError::Damaged("a number that is too large"))
     }
 
     pub(super) fn bool(&mut self) -> Result<bool, PersistError> {

@@ -11,7 +11,6 @@
 use crate::{
     error::IndexError,
     locate::full_tables::{FullTables, FullTrack},
-    table::rice::gcd,
 };
 use bytes::{BufMut, Bytes};
 use latemux_isobmff::{
@@ -30,7 +29,7 @@ use latemux_isobmff::{
     cursor::Cursor,
     emit::{Container, WriteBox, put_header},
     header::BoxHeader,
-    time::Round,
+    time::{Round, gcd},
 };
 use std::collections::BTreeMap;
 

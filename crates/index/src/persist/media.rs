@@ -9,7 +9,7 @@ use crate::{
     persist::{
         cursor::{ByteReader, ByteWriter},
         error::PersistError,
-        packed::{self, take_time},
+        packed::{self, DECODE_TIMES, TIMES},
     },
     table::{layout::Layout, presentation::Presentation, samples::Sample},
 };
@@ -146,9 +146,9 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
         codec,
         matrix: matrix(bytes)?,
         display_size: (bytes.u32()?, bytes.u32()?),
-        presentation: Presentation { media_time: take_time(bytes)?, shift: take_time(bytes)? },
-        start: take_time(bytes)?,
-        end: take_time(bytes)?,
+        presentation: Presentation { media_time: bytes.within(TIMES)?, shift: bytes.within(TIMES)? },
+        start: bytes.within(TIMES)?,
+        end: bytes.within(TIMES)?,
         average_bitrate: bytes.u64()?,
         sample_description: bytes.u32()?,
         location: bytes.option(|bytes| Ok(Arc::from(bytes.text()?)))?,
@@ -250,9 +250,9 @@ pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut ByteWriter) {
 pub(super) fn take_fragment(bytes: &mut ByteReader<'_>) -> Result<FragmentSamples, PersistError> {
     let sample = |bytes: &mut ByteReader<'_>| {
         Ok(Sample {
-            offset: packed::take_offset(bytes)?,
+            offset: bytes.within(0..=i64::MAX)?.unsigned_abs(),
             size: bytes.u32()?,
-            decode_time: packed::take_decode_time(bytes)?,
+            decode_time: bytes.within(DECODE_TIMES)?,
             duration: bytes.u32()?,
             composition_offset: bytes.i32()?,
             sync: bytes.bool()?,

@@ -22,6 +22,12 @@ const DAMAGED: PersistError = PersistError::Damaged("a column that contradicts i
 /// columns of a layout can therefore be added.
 const MAX_SUM: u64 = (MAX_SAMPLES as u64) << 32;
 
+/// Presentation times and shifts of tracks that are served.
+pub(super) const TIMES: RangeInclusive<i64> = -Time::MAX_TICKS..=Time::MAX_TICKS;
+
+/// Decode times on the output timeline.
+pub(super) const DECODE_TIMES: RangeInclusive<i64> = 0..=2 * Time::MAX_TICKS;
+
 pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
     match &column.0 {
         ColumnEncoding::Constant { len, value } => {
@@ -54,10 +60,7 @@ pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
 
 pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistError> {
     let form = bytes.u8()?;
-    let len = bytes.u32()?;
-    if len > MAX_SAMPLES {
-        return Err(DAMAGED);
-    }
+    let len = Some(bytes.u32()?).filter(|len| *len <= MAX_SAMPLES).ok_or(DAMAGED)?;
     match form {
         0 => Ok(Column(ColumnEncoding::Constant { len, value: bytes.u32()? })),
         1 => {
@@ -164,37 +167,14 @@ pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistE
             1 => {
                 let gaps = take_column(bytes)?;
                 let other = |bytes: &mut ByteReader<'_>| Ok((number(bytes)?, take_column(bytes)?));
-                let others = bytes.list(4 + COLUMN, other)?;
-                if others.len() >= MAX_TRACKS {
-                    return Err(DAMAGED);
-                }
-                ChunkPositions::Interleaved { gaps, others }
+                let others = Some(bytes.list(4 + COLUMN, other)?).filter(|others| others.len() < MAX_TRACKS);
+                ChunkPositions::Interleaved { gaps, others: others.ok_or(DAMAGED)? }
             }
             _ => return Err(PersistError::Damaged("chunks of an unknown form")),
         };
         Ok(TrackLayout { sizes, chunk_samples, chunks })
     })?;
     Ok(Layout { tracks })
-}
-
-/// Reads a presentation time or a shift.
-pub(super) fn take_time(bytes: &mut ByteReader<'_>) -> Result<i64, PersistError> {
-    take_ticks(bytes, -Time::MAX_TICKS..=Time::MAX_TICKS)
-}
-
-/// Reads a decode time on the output timeline.
-pub(super) fn take_decode_time(bytes: &mut ByteReader<'_>) -> Result<i64, PersistError> {
-    take_ticks(bytes, 0..=2 * Time::MAX_TICKS)
-}
-
-fn take_ticks(bytes: &mut ByteReader<'_>, range: RangeInclusive<i64>) -> Result<i64, PersistError> {
-    let ticks = bytes.i64()?;
-    range.contains(&ticks).then_some(ticks).ok_or(PersistError::Damaged("a time that is too large"))
-}
-
-/// Reads a byte offset to which sizes can be added.
-pub(super) fn take_offset(bytes: &mut ByteReader<'_>) -> Result<u64, PersistError> {
-    u64::try_from(bytes.i64()?).map_err(|_| PersistError::Damaged("an offset that is too large"))
 }
 
 fn number(bytes: &mut ByteReader<'_>) -> Result<usize, PersistError> {
@@ -238,7 +218,7 @@ pub(super) fn take_table(
     let table = SampleTable {
         track: number(bytes)?,
         window: bytes.u32()?..bytes.u32()?,
-        first_decode_time: take_decode_time(bytes)?,
+        first_decode_time: bytes.within(DECODE_TIMES)?,
         durations: take_column(bytes)?,
         compositions: bytes.option(take_column)?,
         composition_bounds: (bytes.i32()?, bytes.i32()?),
@@ -267,8 +247,8 @@ pub(super) fn put_fragments(table: &FragmentTable, out: &mut ByteWriter) {
 
 pub(super) fn take_fragments(bytes: &mut ByteReader<'_>) -> Result<FragmentTable, PersistError> {
     let table = FragmentTable {
-        first_start: take_time(bytes)?,
-        end: take_time(bytes)?,
+        first_start: bytes.within(TIMES)?,
+        end: bytes.within(TIMES)?,
         reorder: bytes.u32()?,
         first_offset: bytes.i32()?,
         steps: take_column(bytes)?,

@@ -199,7 +199,8 @@ impl Column {
             ColumnEncoding::Runs(form) => {
                 // Neighbouring runs have different values.
                 let of = |index: u32| form.runs.partition_point(|run| run.start <= index).checked_sub(1);
-                let (first, last) = (of(range.start)?, of(range.start + count.checked_sub(1)?)?);
+                let first = of(range.start)?;
+                let last = of(range.start + count.checked_sub(1)?)?;
                 (first == last).then(|| form.runs.get(first).map(|run| run.value))?
             }
             ColumnEncoding::Packed(_) => {

@@ -174,9 +174,11 @@ impl Layout {
         let mut extent: Option<Range<u64>> = None;
         for (number, cut) in cuts {
             let Some(last) = cut.end.checked_sub(1).filter(|&last| last >= cut.start) else { continue };
-            let (first, last) = (self.find(number, cut.start)?, self.find(number, last)?);
+            let first = self.find(number, cut.start)?;
+            let last = self.find(number, last)?;
             if let ChunkPositions::Separate(_) = self.track(number)?.chunks {
-                let (first, last) = (self.sample_range(&first)?, self.sample_range(&last)?);
+                let first = self.sample_range(&first)?;
+                let last = self.sample_range(&last)?;
                 let one = first.start.min(last.start)..first.end.max(last.end);
                 extent =
                     Some(extent.map_or(one.clone(), |all| all.start.min(one.start)..all.end.max(one.end)));

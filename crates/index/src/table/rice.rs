@@ -7,6 +7,8 @@
 //! Unit and base are coded relative to the block before, starting afresh at each
 //! [`BlockState::default`].
 
+use latemux_isobmff::time::gcd;
+
 /// Number of values in a full block.
 pub(crate) const BLOCK: usize = 64;
 /// Longest unary part. One more means that the value follows in [`RAW_BITS`] bits.
@@ -159,13 +161,6 @@ fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
         .unwrap_or((0, 0))
 }
 
-pub(crate) fn gcd(mut a: u32, mut b: u32) -> u32 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 /// Maps signed numbers to unsigned ones that are small if they are close to 0: 0, -1, 1, -2, …
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
@@ -299,7 +294,8 @@ impl<'a> BlockReader<'a> {
         // Number of bits of `word` that belong to the stream. Zeros follow them.
         const FRESH: u32 = 56;
         let k = self.k;
-        let (mut word, mut fresh) = (self.peek(), FRESH);
+        let mut word = self.peek();
+        let mut fresh = FRESH;
         for code in codes {
             // The argument is never 0, which would need a branch.
             let ones = (!word | 1).leading_zeros();

@@ -221,7 +221,8 @@ fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
     if title_track.cuts.get(segment) == Some(&sample) {
         return Some(sample);
     }
-    let (start, end) = (title_track.times.get(segment)?, title_track.times.get(segment + 1)?);
+    let start = title_track.times.get(segment)?;
+    let end = title_track.times.get(segment + 1)?;
     earliest(track, sample).filter(|time| time > start && time < end).map(|_| sample)
 }
 

@@ -52,7 +52,8 @@ impl Title {
             Samples::Fragments(table) => {
                 let cut = track.cut_of_grid(grid)?;
                 let last = cut.end.checked_sub(1).filter(|&last| last >= cut.start)?;
-                let (first, last) = (table.get(cut.start)?.bytes(), table.get(last)?.bytes());
+                let first = table.get(cut.start)?.bytes();
+                let last = table.get(last)?.bytes();
                 Some(first.start.min(last.start)..first.end.max(last.end))
             }
         });

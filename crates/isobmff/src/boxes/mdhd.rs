@@ -96,11 +96,7 @@ impl Mdhd {
     /// # Errors
     /// [`Error::BadValue`] for timescale 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        let (version, _) = payload.version_up_to(1)?;
-        payload.skip(if version == 0 { 8 } else { 16 })?;
-        let zero = payload.bad("timescale is 0");
-        let timescale = Timescale::new(payload.u32()?).ok_or(zero)?;
-        let duration = payload.duration(version)?;
+        let (timescale, duration) = payload.scale_and_duration()?;
         let language = Language::from_packed(payload.u16()?);
         Ok(Self { timescale, duration, language })
     }

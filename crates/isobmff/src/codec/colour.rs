@@ -4,6 +4,7 @@
 use super::children::{Child, Children};
 use super::description::{Colour, DeclaredBitrate, VideoRange};
 use crate::bits::BitReader;
+use crate::time::gcd;
 
 /// Contents of a `colr` box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +101,8 @@ pub(super) fn ratio(pasp: &Child) -> Option<(u32, u32)> {
 
 /// Returns a ratio in lowest terms.
 pub(super) fn reduced((horizontal, vertical): (u32, u32)) -> (u32, u32) {
-    let (mut a, mut b) = (horizontal, vertical);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    horizontal.checked_div(a).zip(vertical.checked_div(a)).unwrap_or((1, 1))
+    let divisor = gcd(horizontal, vertical);
+    horizontal.checked_div(divisor).zip(vertical.checked_div(divisor)).unwrap_or((1, 1))
 }
 
 /// Reads `btrt`; a rate of 0 counts as not stated.

@@ -160,7 +160,7 @@ impl SetFetcher {
     ) -> Option<FetchedSegment> {
         let segments = self.segments(place, &mut due).await?;
         let index = match (self.last, from) {
-            (Some((rendition, index)), _) if rendition == place => index.saturating_add(1),
+            (Some((rendition, index)), _) if rendition == place => index + 1,
             // The segments of two renditions may start at slightly different times.
             (_, Some(from)) => segments.at(from + 0.05),
             (_, None) => 0,

@@ -147,7 +147,8 @@ impl Part {
         for (reason, details) in &other.examples {
             self.examples.entry(reason.clone()).or_default().extend(details.iter().cloned());
         }
-        let (ours, theirs) = (&mut self.generator, &other.generator);
+        let ours = &mut self.generator;
+        let theirs = &other.generator;
         ours.saturated = ours.saturated.max(theirs.saturated);
         add(&mut ours.cpu, theirs.cpu)?;
         add(&mut ours.cores, theirs.cores)?;
@@ -202,7 +203,7 @@ impl Run {
         let count: usize = first.shard.split('/').nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
         let shards: BTreeSet<&str> = parts.iter().map(|(_, part)| part.shard.as_str()).collect();
         if shards.len() < count {
-            notes.push(format!("{} of {count} parts are missing", count.saturating_sub(shards.len())));
+            notes.push(format!("{} of {count} parts are missing", count - shards.len()));
         }
         whole.complete = notes.is_empty();
         if count > 1 {

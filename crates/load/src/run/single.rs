@@ -49,7 +49,9 @@ pub async fn run_single(
     let next = Arc::new(AtomicU64::new(0));
     let mut workers = JoinSet::new();
     for worker in 0..plan.concurrency {
-        let (client, recorder, plan) = (client.clone(), recorder.clone(), plan.clone());
+        let client = client.clone();
+        let recorder = recorder.clone();
+        let plan = plan.clone();
         workers.spawn(make_requests(client, recorder, plan, worker, next.clone(), stop.clone()));
     }
     while workers.join_next().await.is_some() {}

@@ -59,7 +59,7 @@ impl Host {
 
     fn parse(name: &str, uptime: &str, stat: &str, memory: &str, interfaces: &str) -> Self {
         let (ticks, busy) = processors(stat).unwrap_or_default();
-        let bytes = |name: &str| super::kib(memory, name).unwrap_or(0).saturating_mul(1024);
+        let bytes = |name: &str| super::kib(memory, name).unwrap_or(0) * 1024;
         let total = bytes("MemTotal:");
         let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
         let mut host = Self {
@@ -74,10 +74,10 @@ impl Host {
         };
         for (name, received, sent) in interfaces.lines().filter_map(interface) {
             if name == "lo" {
-                host.loopback = host.loopback.saturating_add(received);
+                host.loopback += received;
             } else {
-                host.received = host.received.saturating_add(received);
-                host.sent = host.sent.saturating_add(sent);
+                host.received += received;
+                host.sent += sent;
             }
         }
         host
@@ -88,7 +88,8 @@ impl Host {
     pub fn since(&self, before: &Self) -> Option<HostUse> {
         let less = |now: u64, before: u64| now.checked_sub(before);
         let milliseconds = less(self.at, before.at).filter(|passed| *passed > 0)?;
-        let (busy, ticks) = (less(self.busy, before.busy)?, less(self.ticks, before.ticks)?);
+        let busy = less(self.busy, before.busy)?;
+        let ticks = less(self.ticks, before.ticks)?;
         // The sum may fall, since the counts of a removed interface are lost.
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1000.0 / milliseconds as f64;
         Some(HostUse {
@@ -106,9 +107,9 @@ impl Host {
 fn processors(stat: &str) -> Option<(u64, u64)> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = all.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
-    let ticks = fields.iter().fold(0_u64, |sum, field| sum.saturating_add(*field));
+    let ticks = fields.iter().sum::<u64>();
     let &[_, _, _, idle, waiting, ..] = fields.as_slice() else { return None };
-    Some((ticks, ticks.saturating_sub(idle).saturating_sub(waiting)))
+    Some((ticks, ticks - idle - waiting))
 }
 
 /// Reads seconds with two decimal places.

@@ -57,12 +57,12 @@ impl Meter {
         let waited = grown.sum::<u64>() / 1_000_000;
         let cpu = cpu();
         let used = cpu.saturating_sub(self.cpu);
-        let whole = crate::results::micros(passed).saturating_mul(self.cores) / 1000;
+        let whole = crate::results::micros(passed) * self.cores / 1000;
         let part = |milliseconds: u64| milliseconds as f64 / whole.max(1) as f64;
-        if part(used.saturating_add(waited)) > LIMIT {
+        if part(used + waited) > LIMIT {
             self.saturated += passed;
         }
-        self.waited = self.waited.saturating_add(waited);
+        self.waited += waited;
         (self.at, self.cpu, self.threads) = (now, cpu, threads);
         part(used)
     }
@@ -73,7 +73,7 @@ impl Meter {
         Generator {
             cpu: self.cpu,
             cores: self.cores,
-            memory: kib(&status, "VmHWM:").unwrap_or(0).saturating_mul(1024),
+            memory: kib(&status, "VmHWM:").unwrap_or(0) * 1024,
             waited: self.waited,
             saturated: u64::try_from(self.saturated.as_millis()).unwrap_or(u64::MAX),
         }
@@ -83,13 +83,13 @@ impl Meter {
 /// Returns the memory of this process in bytes.
 pub fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    kib(&status, "VmRSS:").unwrap_or(0).saturating_mul(1024)
+    kib(&status, "VmRSS:").unwrap_or(0) * 1024
 }
 
 /// Returns the processor time since this process started, in milliseconds.
 fn cpu() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    processor_ticks(&stat).unwrap_or(0).saturating_mul(1000 / TICKS)
+    processor_ticks(&stat).unwrap_or(0) * (1000 / TICKS)
 }
 
 /// Returns the nanoseconds for which each thread was runnable but waited for a core, from the

@@ -121,7 +121,7 @@ impl Buf for Slices {
     }
 
     fn advance(&mut self, mut count: usize) {
-        self.remaining = self.remaining.saturating_sub(count);
+        self.remaining -= count;
         while count >= self.first.len() && count > 0 {
             count -= self.first.len();
             match self.rest.pop_front() {

@@ -8,6 +8,7 @@ use crate::{
     observe::trace::Trace,
 };
 use http::{HeaderMap, StatusCode, request::Parts};
+use latemux_quantity::millis;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The log line of a request. Dropping the value writes the line, so no request is missed.
@@ -136,7 +137,7 @@ impl Drop for AccessLog {
         metrics.count_outcome(trace.labels().class, trace.outcome_rank());
         metrics.in_flight(false);
         // Called only if the filter of the log lets the line pass.
-        let ms = || u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ms = || millis(trace.started().elapsed());
         tracing::info!(
             target: "access",
             method = %self.request.method,

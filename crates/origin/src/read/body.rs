@@ -243,7 +243,7 @@ impl PlanBody {
     /// Reads all bytes of parts on which the length of a response depends, at most `limit`. The
     /// transfers stay in `fetch`.
     pub(crate) async fn read_all(parts: &[Part], fetch: &mut Fetch, limit: u64) -> Result<BytesMut, Error> {
-        let total = parts.iter().map(Part::len).fold(0, u64::saturating_add);
+        let total = parts.iter().map(Part::len).sum::<u64>();
         if total > limit {
             let error = PackError::TooLarge("more media is needed for its length than may be held");
             return Err(error.into());

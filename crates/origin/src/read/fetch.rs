@@ -136,7 +136,7 @@ impl Fetch {
         let mut whole = BytesMut::new();
         loop {
             let have = whole.len() as u64;
-            let at = from.saturating_add(have);
+            let at = from + have;
             let transfer =
                 self.transfer_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
             let next = poll_fn(|cx| self.poll_at(cx, transfer, at)).await?;
@@ -223,7 +223,7 @@ impl Fetch {
             Reach::Exact => range.clone(),
             Reach::Block(block) => {
                 let block = block.max(1);
-                let end = range.end.div_ceil(block).saturating_mul(block).min(size).max(range.end);
+                let end = range.end.checked_next_multiple_of(block).unwrap_or(size).min(size).max(range.end);
                 range.start / block * block..end
             }
             Reach::Grid => {
@@ -348,7 +348,7 @@ impl Transfer {
 
     fn push(&mut self, bytes: Bytes, key: &str) -> Result<(), Error> {
         let offset = self.received;
-        let end = offset.saturating_add(bytes.len() as u64);
+        let end = offset + bytes.len() as u64;
         if end > self.range.end {
             return Err(bad_response(key, format!("more bytes than {:?}", self.range)));
         }
@@ -389,7 +389,7 @@ fn merge_ranges(
         touches
     });
     // Gaps are read across in the order of their width, then their number, within the budget.
-    let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len().saturating_sub(1));
+    let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len());
     gaps.extend(runs.windows(2).enumerate().filter_map(|(i, pair)| {
         let [(_, left), (_, right)] = pair else { return None };
         let width = right.range.start.saturating_sub(left.range.end);
@@ -397,7 +397,7 @@ fn merge_ranges(
     }));
     gaps.sort_unstable();
     let affordable = gaps.iter().scan(0_u64, |wasted, &(width, _)| {
-        *wasted = wasted.saturating_add(width);
+        *wasted += width;
         Some(*wasted)
     });
     let Some(widest) =

@@ -105,7 +105,7 @@ impl MoofReads<'_> {
             Self::WithMedia(fetch) => fetch.bytes(object, from, len).await,
             Self::Alone(new_fetch) => {
                 let mut fetch = new_fetch();
-                let range = from..from.saturating_add(len.max(MOOF_READ)).min(fragment.range.end);
+                let range = from..(from + len.max(MOOF_READ)).min(fragment.range.end);
                 fetch.start(&[SourceRange { object, range }])?;
                 fetch.bytes(object, from, len).await
             }

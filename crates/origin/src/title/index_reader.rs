@@ -91,9 +91,9 @@ impl<'a> IndexReader<'a> {
     pub(crate) fn next_bytes(&self) -> u64 {
         let bytes = self.wants.iter().map(|want| match want {
             Want::Head(len) => *len,
-            Want::Range(range) => range.end.saturating_sub(range.start),
+            Want::Range(range) => range.end - range.start,
         });
-        bytes.fold(0, u64::saturating_add)
+        bytes.sum()
     }
 
     /// Reads what the index needs next, in one round trip, and parses it. Returns the index once it
@@ -156,7 +156,7 @@ pub(crate) async fn read_whole(
     name: &str,
 ) -> Result<(ObjectMeta, ObjectBytes), StorageError> {
     let mut read = storage.read(request).await?;
-    let promised = read.range.end.saturating_sub(read.range.start);
+    let promised = read.range.end - read.range.start;
     let mut frames = Vec::new();
     let mut received = 0;
     while let Some(frame) = read.body.next().await {

@@ -20,6 +20,7 @@ use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
 use latemux_index::{IndexError, MediaIndex, Title, title::TitleProblem};
 use latemux_packager::carry::{Protocol, carries, problems};
+use latemux_quantity::millis;
 use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
     sync::{
@@ -255,7 +256,7 @@ impl Titles {
 
     /// Returns a time as milliseconds since [`Self::started`].
     fn ms(&self, when: Instant) -> u64 {
-        u64::try_from(when.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+        millis(when.saturating_duration_since(self.started))
     }
 }
 

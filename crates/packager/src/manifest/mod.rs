@@ -16,6 +16,7 @@ use latemux_index::{Title, Track, media::Samples};
 use latemux_isobmff::{
     FourCc, Timescale,
     codec::{Audio, Media, Video},
+    time::gcd,
 };
 
 /// Microseconds: finer than any display's frame, and exact in decimal for most timescales.
@@ -64,10 +65,6 @@ fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
 
 /// Reduces a fraction to lowest terms. A fraction with a 0 stays 0.
 fn reduced(numerator: u32, denominator: u32) -> (u32, u32) {
-    let (mut a, mut b) = (numerator, denominator);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    let divisor = a.max(1);
+    let divisor = gcd(numerator, denominator).max(1);
     (numerator / divisor, denominator / divisor)
 }
