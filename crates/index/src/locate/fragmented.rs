@@ -147,7 +147,7 @@ fn scan(
     for (index, (number, description)) in found.descriptions.iter().enumerate() {
         let in_moov = match found.movie.tracks.get(*number) {
             Some(Ok(track)) if track.tables.stsz.count() > 0 => {
-                description.read_tables(track, reader.object_size).ok()
+                description.read_placed_tables(track, reader.object_size).ok()
             }
             _ => None,
         };

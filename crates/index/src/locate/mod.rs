@@ -1,5 +1,6 @@
 //! Finding an object's index: the locator returns which bytes to read next, without reading them.
 
+mod chunks;
 mod edits;
 mod fragment_index;
 pub mod fragment_reader;
@@ -20,6 +21,7 @@ mod track_description;
 use crate::{
     error::{IndexError, TrackProblem, TrackProblemKind},
     locate::{
+        chunks::Chunks,
         fragmented::FoundSamples,
         full_tables::FullTables,
         limits::Limits,
@@ -243,6 +245,7 @@ fn finish(
     // Stand-ins for problems that are found below.
     let named = |(_, track): &(usize, TrackDescription)| track.problem(TrackProblemKind::Empty);
     let names: Vec<TrackProblem> = descriptions.iter().map(named).collect();
+    let numbers: Vec<usize> = descriptions.iter().map(|(number, _)| *number).collect();
     let descriptions = descriptions.into_iter();
     let (source, tracks): (_, Vec<Result<Track, TrackProblemKind>>) = match outcome {
         FoundSamples::Tables | FoundSamples::Scan(_) => {
@@ -269,9 +272,14 @@ fn finish(
         }
     };
     let mut served = Vec::new();
-    for (name, track) in names.into_iter().zip(tracks) {
+    let mut chunks = Vec::new();
+    for ((name, number), track) in names.into_iter().zip(numbers).zip(tracks) {
         match track {
-            Ok(track) => served.push(track),
+            Ok(track) => {
+                served.push(track);
+                let described = movie.tracks.get(number).and_then(|track| track.as_ref().ok());
+                chunks.extend(described.map(|track| Chunks::new(&track.tables)));
+            }
             Err(kind) => left_out.push(TrackProblem { kind, ..name }),
         }
     }
@@ -280,7 +288,11 @@ fn finish(
         Samples::Table(table) => Some(table),
         Samples::Fragments(_) => None,
     });
-    SampleTable::interleave(&mut tables.collect::<Vec<_>>());
+    let mut tables: Vec<_> = tables.collect();
+    match source {
+        IndexSource::SampleTables => SampleTable::place(&mut tables, &chunks),
+        _ => SampleTable::interleave(&mut tables),
+    }
 
     index_boxes.sort_by_key(|(offset, _)| *offset);
     let mut digest = Xxh3::new();

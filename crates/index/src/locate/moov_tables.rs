@@ -3,7 +3,12 @@
 
 use crate::{
     error::TrackProblemKind,
-    table::samples::{MAX_SAMPLES, SampleTable, SampleTableBuilder},
+    locate::chunks::Chunks,
+    table::{
+        column::ColumnBuilder,
+        rice::BLOCK,
+        samples::{MAX_SAMPLES, SampleTable, SampleTableBuilder},
+    },
 };
 use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};
 
@@ -38,8 +43,9 @@ pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TrackProb
     used.ok_or(TrackProblemKind::Empty)
 }
 
-/// Packs the tables. Decode times start at 0 and all samples play. `all_sync` is for media in which
-/// an empty `stss` means nothing (audio, text).
+/// Packs the tables, except for the positions of chunks, which are described for all tracks together
+/// ([`SampleTable::place`]). Decode times start at 0 and all samples play. `all_sync` is for media in
+/// which an empty `stss` means nothing (audio, text).
 ///
 /// Deviations that ffmpeg plays are accepted too: `stts`, `ctts`, `stss` and `stco` that continue
 /// after the last sample, and `ctts` that ends before it.
@@ -102,59 +108,39 @@ fn read_sizes_and_chunks(
     builder: &mut SampleTableBuilder,
 ) -> Result<(), TrackProblemKind> {
     let count = tables.stsz.count();
-    let constant = match tables.stsz {
-        SampleSizes::Constant { size, .. } => {
-            // No entries confirm this count, so the object must be large enough for it.
-            if u64::from(size) * u64::from(count) > object_size {
-                return malformed(format!(
-                    "stsz: {count} samples of {size} bytes are more than the object has"
-                ));
-            }
-            builder.sizes.push_run(size, count);
-            Some(u64::from(size))
+    if let SampleSizes::Constant { size, .. } = tables.stsz {
+        // No entries confirm this count, so the object must be large enough for it.
+        if u64::from(size) * u64::from(count) > object_size {
+            return malformed(format!("stsz: {count} samples of {size} bytes are more than the object has"));
         }
-        SampleSizes::Table { .. } => None,
-    };
-    let mut sizes = tables.stsz.iter();
-    let mut runs = tables.stsc.iter().peekable();
-    let mut in_chunk = None;
-    let mut done = 0;
-    for (number, offset) in (1_u32..).zip(tables.stco.iter()) {
-        while let Some(run) = runs.next_if(|run| run.first_chunk <= number) {
-            if run.first_chunk < number {
-                return malformed("stsc: chunk numbers do not ascend");
-            }
-            in_chunk = Some(run.samples_per_chunk);
-        }
-        let Some(in_chunk) = in_chunk else { return malformed("stsc does not begin with the first chunk") };
-        let samples = in_chunk.min(count - done);
-        if samples == 0 {
-            continue;
-        }
-        let bytes = match constant {
-            Some(size) => size * u64::from(samples),
-            None => (0..samples)
-                .map(|_| {
-                    let size = sizes.next().unwrap_or(0);
-                    builder.sizes.push(size);
-                    u64::from(size)
-                })
-                .sum(),
-        };
-        let end = offset.saturating_add(bytes);
+    }
+    let mut chunks = Chunks::new(tables);
+    while let Some(chunk) = chunks.try_next()? {
+        let end = chunk.offset.saturating_add(chunk.bytes);
         if end > object_size {
-            return Err(TrackProblemKind::Truncated { sample: done + samples, end, object_size });
+            return Err(TrackProblemKind::Truncated { sample: chunks.samples, end, object_size });
         }
-        builder.push_chunk(offset, samples, bytes);
-        done += samples;
-        if done == count {
-            break;
-        }
+        builder.chunk_samples.push(chunk.samples);
     }
-    if done < count {
-        return malformed(format!("stsz has {count} samples, but the chunks hold {done}"));
+    if chunks.samples < count {
+        return malformed(format!("stsz has {count} samples, but the chunks hold {}", chunks.samples));
     }
+    read_sizes(&tables.stsz, &mut builder.sizes);
     Ok(())
+}
+
+fn read_sizes(table: &SampleSizes, sizes: &mut ColumnBuilder) {
+    if let SampleSizes::Constant { size, count } = *table {
+        return sizes.push_run(size, count);
+    }
+    let mut block = [0; BLOCK];
+    loop {
+        let filled = table.fill(sizes.len(), &mut block);
+        if filled == 0 {
+            return;
+        }
+        sizes.extend(block.get(..filled).unwrap_or_default());
+    }
 }
 
 #[cfg(test)]

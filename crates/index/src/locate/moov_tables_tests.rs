@@ -10,6 +10,13 @@ use latemux_isobmff::boxes::{
 
 const SIZE: u64 = 10_000;
 
+/// Reads the tables of a track that is alone in its file, with positions.
+fn read(tables: &SampleTables, object_size: u64, all_sync: bool) -> Result<SampleTable, TrackProblemKind> {
+    let mut table = super::read(tables, object_size, all_sync)?;
+    SampleTable::place(&mut [&mut table], &[Chunks::new(tables)]);
+    Ok(table)
+}
+
 /// Returns ten samples of 100, 101, … bytes in chunks of 4, 4 and 2.
 fn tables() -> SampleTables {
     let run = |first_chunk, samples_per_chunk| stsc::Run {

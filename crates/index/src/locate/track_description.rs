@@ -2,7 +2,9 @@
 
 use crate::{
     error::{TrackProblem, TrackProblemKind},
-    locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables},
+    locate::{
+        chunks::Chunks, edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables,
+    },
     media::{Samples, Track, TrackKind},
     table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
 };
@@ -89,7 +91,19 @@ impl TrackDescription {
         every_sample_is_sync(self.kind, &self.codec)
     }
 
-    /// Reads the sample tables of `moov`: all samples, on the source timeline.
+    /// Reads the sample tables of `moov` with the positions of the samples.
+    pub(crate) fn read_placed_tables(
+        &self,
+        track: &movie::Track,
+        object_size: u64,
+    ) -> Result<SampleTable, TrackProblemKind> {
+        let mut table = self.read_tables(track, object_size)?;
+        SampleTable::place(&mut [&mut table], &[Chunks::new(&track.tables)]);
+        Ok(table)
+    }
+
+    /// Reads the sample tables of `moov`: all samples, on the source timeline. Their positions are
+    /// left to [`SampleTable::place`].
     pub(crate) fn read_tables(
         &self,
         track: &movie::Track,

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(crate) const MAX_TRACKS: usize = 8;
 
 /// Tracks and the positions of their samples.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) tracks: Vec<TrackLayout>,
 }
@@ -46,7 +46,32 @@ pub(crate) enum ChunkPositions {
     },
 }
 
+/// A chunk: samples of one track that lie behind each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Offset in bytes from the start of the object.
+    pub(crate) offset: u64,
+    /// Sum of the sizes of its samples.
+    pub(crate) bytes: u64,
+    /// Number of its samples.
+    pub(crate) samples: u32,
+}
+
 impl TrackLayout {
+    /// Returns the chunks, if each has an offset of its own and starts after the one before.
+    pub(crate) fn ascending_chunks(&self) -> Option<impl Iterator<Item = Chunk>> {
+        let ChunkPositions::Separate(positions) = &self.chunks else { return None };
+        let mut offsets = positions.iter_from(0, 0);
+        let mut sizes = self.sizes.iter_from(0);
+        let mut bytes = 0;
+        let chunks = self.chunk_samples.iter_from(0).map_while(move |samples| {
+            let offset = offsets.next(bytes)?;
+            bytes = sizes.sum_next(samples);
+            Some(Chunk { offset, bytes, samples })
+        });
+        positions.is_ascending().then_some(chunks)
+    }
+
     fn heap_bytes(&self) -> usize {
         self.sizes.heap_bytes() + self.chunk_samples.heap_bytes() + self.chunks.heap_bytes()
     }
@@ -64,54 +89,90 @@ impl ChunkPositions {
     }
 }
 
-impl Layout {
-    /// Describes the chunks of several tracks relative to each other, in place of separate offsets.
-    /// Returns `None` if that is not smaller, or if chunks overlap or do not ascend.
-    pub(crate) fn interleaved(tracks: &[&TrackLayout]) -> Option<Self> {
-        if !(2..=MAX_TRACKS).contains(&tracks.len()) {
-            return None;
-        }
-        let mut readers: Vec<ChunkReader<'_>> =
-            tracks.iter().map(|t| ChunkReader::new(t)).collect::<Option<_>>()?;
-        let mut gaps: Vec<ColumnBuilder> = tracks.iter().map(|_| ColumnBuilder::default()).collect();
-        let mut counts: Vec<Vec<ColumnBuilder>> =
-            tracks.iter().map(|_| tracks.iter().map(|_| ColumnBuilder::default()).collect()).collect();
-        // For each track, the number of chunks of each other track since its own last chunk.
-        let mut since = vec![vec![0_u32; tracks.len()]; tracks.len()];
-        let mut end = 0;
-        loop {
-            let waiting = readers.iter().enumerate().filter_map(|(i, reader)| Some((reader.next?, i)));
-            let Some(((offset, bytes), number)) = waiting.min_by_key(|((offset, _), i)| (*offset, *i)) else {
-                break;
-            };
-            gaps.get_mut(number)?.push(u32::try_from(offset.checked_sub(end)?).ok()?);
-            end = offset.checked_add(bytes)?;
-            for (counts, count) in counts.get_mut(number)?.iter_mut().zip(since.get_mut(number)?) {
-                counts.push(*count);
-                *count = 0;
+/// Describes the chunks of several tracks relative to each other. Returns `None` if chunks overlap
+/// or do not ascend, or if separate offsets would take less memory, by an estimate.
+pub(crate) fn interleave(tracks: Vec<impl Iterator<Item = Chunk>>) -> Option<Vec<ChunkPositions>> {
+    if !(2..=MAX_TRACKS).contains(&tracks.len()) {
+        return None;
+    }
+    let count = tracks.len();
+    let mut tracks: Vec<_> = tracks.into_iter().map(|chunks| Interleaved::new(chunks, count)).collect();
+    let mut passed = vec![0_u32; count];
+    let mut end = 0;
+    let mut separate_bits = 0;
+    loop {
+        let mut first: Option<(usize, Chunk)> = None;
+        for (number, track) in tracks.iter().enumerate() {
+            if let Some(chunk) = track.next
+                && first.is_none_or(|(_, first)| chunk.offset < first.offset)
+            {
+                first = Some((number, chunk));
             }
-            since.iter_mut().filter_map(|counts| counts.get_mut(number)).for_each(|count| *count += 1);
-            readers.get_mut(number)?.advance();
         }
-        let columns = gaps.into_iter().zip(counts).enumerate().map(|(number, (gaps, counts))| {
-            let others = counts.into_iter().enumerate().filter(|(other, _)| *other != number);
-            let others = others.map(|(other, counts)| (other, counts.finish())).collect();
-            ChunkPositions::Interleaved { gaps: gaps.finish(), others }
-        });
-        let laid = tracks.iter().zip(columns).map(|(track, chunks)| TrackLayout {
-            sizes: track.sizes.clone(),
-            chunk_samples: track.chunk_samples.clone(),
-            chunks,
-        });
-        let layout = Self { tracks: laid.collect() };
-        let bytes = |tracks: &mut dyn Iterator<Item = &TrackLayout>| {
-            tracks.map(TrackLayout::heap_bytes).sum::<usize>()
-        };
-        let interleaved = bytes(&mut layout.tracks.iter());
-        let separate = bytes(&mut tracks.iter().copied());
-        (interleaved < separate).then_some(layout)
+        let Some((number, chunk)) = first else { break };
+        let gap = chunk.offset.checked_sub(end)?;
+        end = chunk.offset.checked_add(chunk.bytes)?;
+        let track = tracks.get_mut(number)?;
+        // A Rice code is some 2 bits longer than log2 of the value.
+        separate_bits += u64::from((chunk.offset - track.end).max(1).ilog2() + 2);
+        track.end = end;
+        track.advance(u32::try_from(gap).ok()?, number, &passed);
+        *passed.get_mut(number)? += 1;
+    }
+    let positions: Vec<_> = (0..).zip(tracks).map(|(number, track)| track.finish(number)).collect();
+    let bytes: usize = positions.iter().map(ChunkPositions::heap_bytes).sum();
+    // Some 100 bytes of each packed column are its header, directory and padding.
+    let separate = separate_bits / 8 + 100 * count as u64;
+    ((bytes as u64) < separate).then_some(positions)
+}
+
+/// Positions of one track's chunks while they are described relative to those of other tracks.
+struct Interleaved<I> {
+    chunks: I,
+    next: Option<Chunk>,
+    /// End of the track's last chunk, in bytes from the start of the object.
+    end: u64,
+    gaps: ColumnBuilder,
+    /// For each track, how many of its chunks lie before each chunk of this one.
+    others: Vec<Passed>,
+}
+
+/// The chunks of another track between two chunks of a track.
+#[derive(Default)]
+struct Passed {
+    /// Number of the other track's chunks before this track's last chunk.
+    until: u32,
+    counts: ColumnBuilder,
+}
+
+impl<I: Iterator<Item = Chunk>> Interleaved<I> {
+    fn new(mut chunks: I, tracks: usize) -> Self {
+        let next = chunks.next();
+        let others = (0..tracks).map(|_| Passed::default()).collect();
+        Self { chunks, next, end: 0, gaps: ColumnBuilder::default(), others }
     }
 
+    /// Describes the next chunk: the bytes before it, and the number of chunks of each track before
+    /// it. `number` is that of this track.
+    fn advance(&mut self, gap: u32, number: usize, passed: &[u32]) {
+        self.next = self.chunks.next();
+        self.gaps.push(gap);
+        for (other, (track, &count)) in self.others.iter_mut().zip(passed).enumerate() {
+            if other != number {
+                track.counts.push(count - track.until);
+                track.until = count;
+            }
+        }
+    }
+
+    fn finish(self, number: usize) -> ChunkPositions {
+        let others = (0..).zip(self.others).filter(|(other, _)| *other != number);
+        let others = others.map(|(other, passed)| (other, passed.counts.finish())).collect();
+        ChunkPositions::Interleaved { gaps: self.gaps.finish(), others }
+    }
+}
+
+impl Layout {
     pub(crate) fn track(&self, number: usize) -> Option<&TrackLayout> {
         self.tracks.get(number)
     }
@@ -333,35 +394,5 @@ impl Iterator for SamplePositionsIter<'_> {
         self.chunk_bytes += u64::from(size);
         self.offset = offset + u64::from(size);
         Some((offset, size))
-    }
-}
-
-/// Reads offsets and sizes of the chunks of a track that is not interleaved and ascends.
-struct ChunkReader<'a> {
-    positions: PositionsIter<'a>,
-    chunk_samples: Values<'a>,
-    sizes: Values<'a>,
-    next: Option<(u64, u64)>,
-}
-
-impl<'a> ChunkReader<'a> {
-    fn new(track: &'a TrackLayout) -> Option<Self> {
-        let ChunkPositions::Separate(positions) = &track.chunks else { return None };
-        let mut reader = Self {
-            positions: positions.iter_from(0, 0),
-            chunk_samples: track.chunk_samples.iter_from(0),
-            sizes: track.sizes.iter_from(0),
-            next: Some((0, 0)),
-        };
-        reader.advance();
-        positions.is_ascending().then_some(reader)
-    }
-
-    fn advance(&mut self) {
-        let last = self.next.map_or(0, |(_, bytes)| bytes);
-        self.next = self.chunk_samples.next().and_then(|samples| {
-            let offset = self.positions.next(last)?;
-            Some((offset, self.sizes.sum_next(samples)))
-        });
     }
 }

@@ -16,6 +16,23 @@ pub(crate) enum PositionsEncoding {
 }
 
 impl Positions {
+    /// Packs the positions of items, given as offset and size in bytes. They are read twice if they
+    /// do not ascend.
+    pub(crate) fn of(items: impl Iterator<Item = (u64, u64)> + Clone) -> Self {
+        let mut gaps = ColumnBuilder::default();
+        let mut end = 0;
+        for (offset, size) in items.clone() {
+            let Some(gap) = gap(end, offset) else {
+                let mut builder = PositionsBuilder::default();
+                items.for_each(|(offset, size)| builder.push(offset, size));
+                return builder.finish();
+            };
+            gaps.push(gap);
+            end = offset.saturating_add(size);
+        }
+        Self(PositionsEncoding::Gaps(gaps.finish()))
+    }
+
     /// Returns the offset of item number `index`, in bytes from the start of the object, or 0
     /// beyond the end. `bytes_before` is the size of all items before it.
     pub(crate) fn get(&self, index: u32, bytes_before: u64) -> u64 {
@@ -81,6 +98,13 @@ impl PositionsIter<'_> {
     }
 }
 
+/// Returns the gap before an item, or `None` if it goes back or is too large for a column: such
+/// positions are kept in halves.
+fn gap(end: u64, offset: u64) -> Option<u32> {
+    u32::try_from(offset.checked_sub(end)?).ok()
+}
+
+/// Packs positions that can be read only once.
 #[derive(Debug, Default)]
 pub(crate) struct PositionsBuilder {
     gaps: ColumnBuilder,
@@ -95,9 +119,7 @@ pub(crate) struct PositionsBuilder {
 impl PositionsBuilder {
     /// Appends an item of `size` bytes at `offset`.
     pub(crate) fn push(&mut self, offset: u64, size: u64) {
-        // A gap that goes back, or is too large for the column, is only possible with halves.
-        let gap = offset.checked_sub(self.end).and_then(|gap| u32::try_from(gap).ok());
-        match gap {
+        match gap(self.end, offset) {
             Some(gap) => self.gaps.push(gap),
             None => self.needs_halves = true,
         }

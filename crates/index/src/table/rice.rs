@@ -2,12 +2,14 @@
 //!
 //! A block has at most [`BLOCK`] values. Its header states a unit (the greatest common divisor of
 //! the differences, 512 or 1001 in a typical `ctts`), a base and the Rice parameter k. Each value
-//! is coded as `(v - base) / unit`: zigzag-coded if the base is the median (for symmetric values
+//! is coded as `(v - base) / unit`: zigzag-coded if the base is a usual value (for symmetric ones
 //! such as sample sizes), unsigned if the base is the minimum (for skewed values such as gaps).
 //! Unit and base are coded relative to the block before, starting afresh at each
 //! [`BlockState::default`].
 
-use latemux_isobmff::time::gcd;
+mod writer;
+
+pub(crate) use writer::BitWriter;
 
 /// Number of values in a full block.
 pub(crate) const BLOCK: usize = 64;
@@ -33,132 +35,6 @@ impl Default for BlockState {
     fn default() -> Self {
         Self { base: 0, unit: 1 }
     }
-}
-
-/// Writes bits, most significant first.
-#[derive(Debug, Default)]
-pub(crate) struct BitWriter {
-    bytes: Vec<u8>,
-    pending: u64,
-    pending_bits: u32,
-}
-
-impl BitWriter {
-    /// Appends the low `count` bits of `value`, `count` ≤ 56.
-    fn put(&mut self, value: u64, count: u32) {
-        self.pending = (self.pending << count) | value;
-        self.pending_bits += count;
-        while self.pending_bits >= 8 {
-            self.pending_bits -= 8;
-            let byte = (self.pending >> self.pending_bits) & 0xff;
-            self.bytes.extend(u8::try_from(byte));
-        }
-        self.pending &= (1 << self.pending_bits) - 1;
-    }
-
-    /// Appends the Elias gamma code of a number ≥ 1, below 2^35.
-    fn put_gamma(&mut self, value: u64) {
-        let bits = value.ilog2();
-        self.put(0, bits);
-        self.put(value, bits + 1);
-    }
-
-    /// Pads to a whole byte and returns the number of bytes.
-    pub(crate) fn align(&mut self) -> usize {
-        if self.pending_bits > 0 {
-            self.put(0, 8 - self.pending_bits);
-        }
-        self.bytes.len()
-    }
-
-    /// Returns the number of bytes so far, including a last one that is not full.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len() + usize::from(self.pending_bits > 0)
-    }
-
-    /// Returns the stream, with the padding a [`BlockReader`] needs.
-    pub(crate) fn finish(mut self) -> Box<[u8]> {
-        self.align();
-        self.bytes.extend([0; PADDING]);
-        self.bytes.into_boxed_slice()
-    }
-
-    /// Writes one block of 1 to [`BLOCK`] values.
-    pub(crate) fn put_block(&mut self, values: &[u32], state: &mut BlockState) {
-        let Some(&min) = values.iter().min() else { return };
-        let unit = values.iter().fold(0, |unit, &v| gcd(unit, v - min));
-        if unit == 0 {
-            self.put_header(0, ALL_EQUAL, state.unit, min, state);
-            return;
-        }
-        let mut sorted = [0; BLOCK];
-        let sorted = &mut sorted[..values.len()];
-        sorted.copy_from_slice(values);
-        sorted.sort_unstable();
-        let median = sorted[sorted.len() / 2];
-
-        let skewed = |v: u32| u64::from((v - min) / unit);
-        let centred = |v: u32| zigzag((i64::from(v) - i64::from(median)) / i64::from(unit));
-        let (skewed_bits, skewed_k) = best_k(&values.iter().map(|&v| skewed(v)));
-        let (centred_bits, centred_k) = best_k(&values.iter().map(|&v| centred(v)));
-        if centred_bits < skewed_bits {
-            self.put_header(1, centred_k.into(), unit, median, state);
-            values.iter().for_each(|&v| self.put_rice(centred(v), centred_k));
-        } else {
-            self.put_header(0, skewed_k.into(), unit, min, state);
-            values.iter().for_each(|&v| self.put_rice(skewed(v), skewed_k));
-        }
-    }
-
-    fn put_header(&mut self, centred: u64, k: u64, unit: u32, base: u32, state: &mut BlockState) {
-        self.put(centred, 1);
-        self.put(k, 5);
-        if unit == state.unit {
-            self.put(1, 1);
-        } else {
-            self.put(0, 1);
-            self.put_gamma(unit.into());
-        }
-        self.put_gamma(zigzag(i64::from(base) - i64::from(state.base)) + 1);
-        *state = BlockState { base, unit };
-    }
-
-    fn put_rice(&mut self, value: u64, k: u32) {
-        let quotient = value >> k;
-        match u32::try_from(quotient) {
-            Ok(q) if q < ESCAPE => {
-                // q ones and a zero, then k bits.
-                self.put(((1 << q) - 1) << 1, q + 1);
-                self.put(value & ((1 << k) - 1), k);
-            }
-            _ => {
-                self.put((1 << ESCAPE) - 1, ESCAPE);
-                self.put(value, RAW_BITS);
-            }
-        }
-    }
-}
-
-/// Returns the smallest number of bits, and the Rice parameter that needs it.
-fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
-    let (sum, count) = values.clone().fold((0_u64, 0_u64), |(sum, count), v| (sum + v, count + 1));
-    let guess = (sum / count.max(1)).checked_ilog2().unwrap_or(0);
-    // The best k is close to log2 of the mean; outliers make it smaller.
-    (guess.saturating_sub(4)..=guess + 1)
-        .map(|k| k.min(MAX_K))
-        .map(|k| {
-            let bits = values.clone().map(|v| {
-                let quotient = v >> k;
-                if quotient < u64::from(ESCAPE) {
-                    quotient + 1 + u64::from(k)
-                } else {
-                    u64::from(ESCAPE + RAW_BITS)
-                }
-            });
-            (bits.sum(), k)
-        })
-        .min()
-        .unwrap_or((0, 0))
 }
 
 /// Maps signed numbers to unsigned ones that are small if they are close to 0: 0, -1, 1, -2, …

@@ -2,10 +2,10 @@
 
 use crate::table::{
     column::{Column, ColumnBuilder, Values},
-    layout::{ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
-    positions::PositionsBuilder,
+    layout::{self, Chunk, ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
+    positions::{Positions, PositionsBuilder},
     presentation::Presentation,
-    rice::zigzag,
+    rice::{BLOCK, zigzag},
 };
 use std::{ops::Range, sync::Arc};
 
@@ -176,16 +176,42 @@ impl SampleTable {
         columns + self.layout.heap_bytes(self.track)
     }
 
+    /// Sets the positions of the samples of all tracks of an object, from their chunks.
+    pub(crate) fn place(tables: &mut [&mut Self], chunks: &[impl Iterator<Item = Chunk> + Clone]) {
+        if let Some(positions) = layout::interleave(chunks.to_vec()) {
+            return Self::share_layout(tables, positions);
+        }
+        for (table, chunks) in tables.iter_mut().zip(chunks) {
+            let items = chunks.clone().map(|chunk| (chunk.offset, chunk.bytes));
+            if let Some(laid) = Arc::get_mut(&mut table.layout).and_then(|layout| layout.tracks.first_mut()) {
+                laid.chunks = ChunkPositions::Separate(Positions::of(items));
+            }
+        }
+    }
+
     /// Describes the positions of the samples of several tracks of an object relative to each
     /// other, if that is smaller.
     pub(crate) fn interleave(tables: &mut [&mut Self]) {
-        let alone: Option<Vec<_>> = tables.iter().map(|table| table.layout.track(table.track)).collect();
-        let Some(layout) = alone.and_then(|tracks| Layout::interleaved(&tracks)) else { return };
-        let layout = Arc::new(layout);
-        for (number, table) in tables.iter_mut().enumerate() {
-            table.layout = Arc::clone(&layout);
-            table.track = number;
+        let chunks = tables.iter().map(|table| table.layout.track(table.track)?.ascending_chunks());
+        let chunks: Option<Vec<_>> = chunks.collect();
+        if let Some(positions) = chunks.and_then(layout::interleave) {
+            Self::share_layout(tables, positions);
         }
+    }
+
+    fn share_layout(tables: &mut [&mut Self], positions: Vec<ChunkPositions>) {
+        let mut tracks = Vec::with_capacity(tables.len());
+        for (table, chunks) in tables.iter_mut().zip(positions) {
+            let alone = std::mem::take(&mut table.layout);
+            let laid = match Arc::try_unwrap(alone) {
+                Ok(mut layout) => layout.tracks.pop(),
+                Err(layout) => layout.track(table.track).cloned(),
+            };
+            table.track = tracks.len();
+            tracks.extend(laid.map(|laid| TrackLayout { chunks, ..laid }));
+        }
+        let layout = Arc::new(Layout { tracks });
+        tables.iter_mut().for_each(|table| table.layout = Arc::clone(&layout));
     }
 
     /// Keeps only a range of samples playing. Columns stay, since an edit list rarely hides much.
@@ -216,9 +242,19 @@ impl SampleTable {
     pub fn timing(&self, index: u32) -> impl Iterator<Item = (i64, u32, i32)> + '_ {
         let range = self.in_columns(&(index..u32::MAX));
         let mut decode_time = self.decode_time_in_columns(range.start);
+        let mut durations = self.durations.iter_from(range.start);
         let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
-        self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
-            let packed = compositions.as_mut().and_then(Iterator::next).unwrap_or(0);
+        let (mut duration_block, mut composition_block) = ([0; BLOCK], [0; BLOCK]);
+        let mut at = BLOCK;
+        range.map(move |_| {
+            if at == BLOCK {
+                durations.fill(&mut duration_block);
+                compositions.iter_mut().for_each(|values| _ = values.fill(&mut composition_block));
+                at = 0;
+            }
+            let duration = duration_block.get(at).copied().unwrap_or(0);
+            let packed = composition_block.get(at).copied().unwrap_or(0);
+            at += 1;
             let timing = (decode_time, duration, composition(packed, self.composition_lift));
             decode_time += i64::from(duration);
             timing
@@ -227,6 +263,10 @@ impl SampleTable {
 
     /// Returns the earliest start and the latest end of any sample that plays, in track ticks.
     pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
+        if self.compositions.is_none() {
+            let time = |index| presentation.time(self.decode_time(index), self.composition_lift);
+            return (!self.is_empty()).then(|| (time(0), time(self.len())));
+        }
         let times = self.timing(0).map(|(decode_time, duration, offset)| {
             let start = presentation.time(decode_time, offset);
             (start, start + i64::from(duration))
@@ -337,7 +377,7 @@ pub(crate) struct SampleTableBuilder {
     pub(crate) sizes: ColumnBuilder,
     compositions: ColumnBuilder,
     composition_bounds: Option<(i32, i32)>,
-    chunk_samples: ColumnBuilder,
+    pub(crate) chunk_samples: ColumnBuilder,
     chunks: PositionsBuilder,
     sync: ColumnBuilder,
     last_sync: u32,

@@ -179,7 +179,7 @@ proptest! {
         let alone: usize = tables.iter().map(SampleTable::heap_bytes).sum();
         SampleTable::interleave(&mut tables.iter_mut().collect::<Vec<_>>());
         let among: usize = tables.iter().map(SampleTable::heap_bytes).sum();
-        prop_assert!(among <= alone + 4 * size_of::<TrackLayout>());
+        prop_assert!(among <= alone + alone / 4 + 4 * size_of::<TrackLayout>(), "{among} bytes, {alone} alone");
         if order == Order::InTurn && count > 300 {
             prop_assert!(Arc::ptr_eq(&tables[0].layout, &tables[1].layout), "described by each other");
         }

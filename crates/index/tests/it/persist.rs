@@ -157,7 +157,8 @@ fn times_and_positions_that_sums_would_overflow_count_as_damage() {
     }
 }
 
-/// Persisted bytes stay readable: they change only together with [`FORMAT`].
+/// Persisted bytes stay readable: they change only together with [`FORMAT`], or if columns are
+/// packed with other parameters of the same format.
 #[test]
 fn the_format_is_frozen() {
     let path = library().into_iter().find(|path| path.ends_with("ferry.mp4")).unwrap();

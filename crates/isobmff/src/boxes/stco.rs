@@ -25,6 +25,16 @@ impl ChunkOffsets {
         self.entries.len() / self.entry_len()
     }
 
+    /// Returns the offset of the chunk with this 0-based index.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<u64> {
+        if self.is_wide {
+            self.entries.as_chunks().0.get(index).map(|entry| u64::from_be_bytes(*entry))
+        } else {
+            self.entries.as_chunks().0.get(index).map(|entry| u32::from_be_bytes(*entry).into())
+        }
+    }
+
     /// Iterates over the offsets in chunk order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + Clone + '_ {
         let is_wide = self.is_wide;

@@ -98,6 +98,42 @@ impl SampleSizes {
         }
     }
 
+    /// Returns the sum of `count` sizes from a 0-based index on, or of those that there are.
+    #[inline]
+    pub fn sum(&self, first: u32, count: u32) -> u64 {
+        match self {
+            Self::Constant { size, count: all } => {
+                u64::from(*size) * u64::from(count.min(all.saturating_sub(first)))
+            }
+            Self::Table { bits: 32, entries, .. } => {
+                let entries = entries.as_chunks::<4>().0;
+                let size = |entry: &[u8; 4]| u64::from(u32::from_be_bytes(*entry));
+                if count == 1 {
+                    // Chunks of one sample are usual, and a loop takes longer to set up.
+                    return entries.get(first as usize).map_or(0, size);
+                }
+                let entries = entries.get(first as usize..).unwrap_or_default();
+                entries.get(..count as usize).unwrap_or(entries).iter().map(size).sum()
+            }
+            Self::Table { .. } => {
+                (first..self.count()).zip(0..count).filter_map(|(at, _)| self.get(at)).map(u64::from).sum()
+            }
+        }
+    }
+
+    /// Reads the sizes from a 0-based index on into `out`, and returns how many there were.
+    pub fn fill(&self, first: u32, out: &mut [u32]) -> usize {
+        if let Self::Table { bits: 32, entries, .. } = self {
+            let entries = entries.as_chunks::<4>().0.get(first as usize..).unwrap_or_default();
+            for (size, entry) in out.iter_mut().zip(entries) {
+                *size = u32::from_be_bytes(*entry);
+            }
+            return out.len().min(entries.len());
+        }
+        let sizes = (first..self.count()).map_while(|index| self.get(index));
+        out.iter_mut().zip(sizes).map(|(place, size)| *place = size).count()
+    }
+
     /// Iterates over the sizes in sample order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.count()).map(|index| self.get(index).unwrap_or(0))

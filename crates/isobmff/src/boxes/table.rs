@@ -38,6 +38,12 @@ impl<E: TableEntry<N>, const N: usize> Table<E, N> {
         Ok(Self { entries: payload.counted_table(N)?, entry: PhantomData })
     }
 
+    /// Returns the entry with this 0-based index.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<E> {
+        self.entries.as_chunks::<N>().0.get(index).map(E::read)
+    }
+
     /// Iterates over the entries in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = E> + Clone {
         self.entries.as_chunks::<N>().0.iter().map(E::read)

@@ -12,13 +12,16 @@ pub(crate) struct ColumnBuilder {
     total: u64,
     /// Runs so far. Empty once packing has turned out to be much smaller.
     runs: Vec<Run>,
-    packer: Option<Packer>,
+    packer: Option<Box<Packer>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Packer {
     runs_given_up: bool,
-    block: Vec<u32>,
+    /// Values that are not in the stream yet.
+    block: [u32; BLOCK],
+    filled: usize,
+    /// Number of values in the stream, and their sum.
     count: u32,
     total: u64,
     state: BlockState,
@@ -31,42 +34,64 @@ impl ColumnBuilder {
     const FEW_RUNS: usize = 8;
 
     /// Appends a value. A column holds at most `u32::MAX` values; further ones are ignored.
+    #[inline]
     pub(crate) fn push(&mut self, value: u32) {
-        self.push_run(value, 1);
+        let is_same = self.runs.last().is_some_and(|last| last.value == value);
+        match &mut self.packer {
+            _ if self.len == u32::MAX => return,
+            None if is_same => {}
+            Some(packer) if packer.runs_given_up || is_same => packer.push(value),
+            _ => self.start_run(value, 1),
+        }
+        self.len += 1;
+        self.total += u64::from(value);
+    }
+
+    /// Appends values, at most as many as [`Self::push`] takes.
+    pub(crate) fn extend(&mut self, values: &[u32]) {
+        let mut values = values.iter();
+        while self.packer.as_ref().is_none_or(|packer| !packer.runs_given_up) {
+            let Some(&value) = values.next() else { return };
+            self.push(value);
+        }
+        let values = values.as_slice();
+        let values = values.get(..(u32::MAX - self.len) as usize).unwrap_or(values);
+        self.len += u32::try_from(values.len()).unwrap_or(0);
+        self.total += values.iter().map(|&value| u64::from(value)).sum::<u64>();
+        if let Some(packer) = &mut self.packer {
+            packer.extend(values);
+        }
     }
 
     /// Appends `count` equal values. With few runs, this costs no more than one value.
     pub(crate) fn push_run(&mut self, value: u32, count: u32) {
         let count = count.min(u32::MAX - self.len);
-        if count == 0 {
-            return;
-        }
-        let run = Run { start: self.len, value, before: self.total };
-        self.len += count;
-        self.total += u64::from(value) * u64::from(count);
-        if let Some(packer) = &mut self.packer {
-            packer.push_run(value, count);
-            if packer.runs_given_up {
-                return;
-            }
-        }
-        if self.runs.last().is_none_or(|last| last.value != value) {
-            self.runs.push(run);
-        }
+        let is_same = count == 0 || self.runs.last().is_some_and(|last| last.value == value);
         match &mut self.packer {
-            None if self.runs.len() > Self::FEW_RUNS => {
-                let mut packer = Packer::default();
-                let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.len]);
-                for (run, end) in self.runs.iter().zip(ends) {
-                    packer.push_run(run.value, end - run.start);
-                }
-                self.packer = Some(packer);
+            None if is_same => {}
+            Some(packer) if packer.runs_given_up || is_same => packer.push_run(value, count),
+            _ => self.start_run(value, count),
+        }
+        self.len += count;
+        // At most 2^32 - 1 values of at most 2^32 - 1.
+        self.total += u64::from(value) * u64::from(count);
+    }
+
+    /// Appends a run whose value differs from the one before.
+    fn start_run(&mut self, value: u32, count: u32) {
+        let Some(packer) = &mut self.packer else {
+            if self.runs.len() == Self::FEW_RUNS {
+                let mut packer = Packer::of(&self.runs, self.len);
+                packer.push_run(value, count);
+                self.packer = Some(Box::new(packer));
             }
-            Some(packer) if size_of_val::<[Run]>(&self.runs) > 4096 + 4 * packer.bytes() => {
-                packer.runs_given_up = true;
-                self.runs = Vec::new();
-            }
-            _ => {}
+            return self.runs.push(Run { start: self.len, value, before: self.total });
+        };
+        self.runs.push(Run { start: self.len, value, before: self.total });
+        packer.push_run(value, count);
+        if size_of_val::<[Run]>(&self.runs) > 4096 + 4 * packer.bytes() {
+            packer.runs_given_up = true;
+            self.runs = Vec::new();
         }
     }
 
@@ -92,38 +117,77 @@ impl ColumnBuilder {
 }
 
 impl Packer {
+    /// Packs the values of some runs, `len` values in all.
+    fn of(runs: &[Run], len: u32) -> Self {
+        let mut packer = Self {
+            runs_given_up: false,
+            block: [0; BLOCK],
+            filled: 0,
+            count: 0,
+            total: 0,
+            state: BlockState::default(),
+            directory: Vec::new(),
+            stream: BitWriter::default(),
+        };
+        let ends = runs.iter().skip(1).map(|run| run.start).chain([len]);
+        runs.iter().zip(ends).for_each(|(run, end)| packer.push_run(run.value, end - run.start));
+        packer
+    }
+
     fn push_run(&mut self, value: u32, count: u32) {
-        for _ in 0..count {
-            if self.count.is_multiple_of(STRIDE) {
-                let byte = u32::try_from(self.stream.align()).unwrap_or(u32::MAX);
-                let halves = [self.total >> 32, self.total & 0xffff_ffff];
-                let before = halves.map(|half| u32::try_from(half).unwrap_or(u32::MAX));
-                self.directory.push(DirectoryEntry { before, byte });
-                self.state = BlockState::default();
+        (0..count).for_each(|_| self.push(value));
+    }
+
+    #[inline]
+    fn push(&mut self, value: u32) {
+        if let Some(place) = self.block.get_mut(self.filled) {
+            *place = value;
+            self.filled += 1;
+        }
+        if self.filled == BLOCK {
+            self.flush();
+        }
+    }
+
+    fn extend(&mut self, mut values: &[u32]) {
+        while !values.is_empty() {
+            let free = self.block.get_mut(self.filled..).unwrap_or_default();
+            let (now, later) = values.split_at(values.len().min(free.len()));
+            for (place, value) in free.iter_mut().zip(now) {
+                *place = *value;
             }
-            self.count += 1;
-            self.total += u64::from(value);
-            self.block.push(value);
-            if self.block.len() == BLOCK {
+            self.filled += now.len();
+            values = later;
+            if self.filled == BLOCK {
                 self.flush();
             }
         }
     }
 
     fn flush(&mut self) {
-        self.stream.put_block(&self.block, &mut self.state);
-        self.block.clear();
+        if self.count.is_multiple_of(STRIDE) {
+            let byte = u32::try_from(self.stream.align()).unwrap_or(u32::MAX);
+            let halves = [self.total >> 32, self.total & 0xffff_ffff];
+            let before = halves.map(|half| u32::try_from(half).unwrap_or(u32::MAX));
+            self.directory.push(DirectoryEntry { before, byte });
+            self.state = BlockState::default();
+        }
+        let block = self.block.get(..self.filled).unwrap_or_default();
+        self.stream.put_block(block, &mut self.state);
+        self.count += u32::try_from(block.len()).unwrap_or(0);
+        self.total += block.iter().map(|&value| u64::from(value)).sum::<u64>();
+        self.filled = 0;
     }
 
     /// Returns the approximate size of the packed column in bytes.
     fn bytes(&self) -> usize {
-        size_of_val::<[DirectoryEntry]>(&self.directory)
-            + self.stream.len()
-            + size_of_val::<[u32]>(&self.block) / 2
+        size_of_val::<[DirectoryEntry]>(&self.directory) + self.stream.len() + self.filled * 2
     }
 
     fn finish(mut self, len: u32, total: u64) -> ColumnEncoding {
-        self.flush();
+        if self.filled > 0 {
+            self.flush();
+        }
         let directory = self.directory.into_boxed_slice();
         let stream = self.stream.finish();
         ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))

@@ -1,0 +1,214 @@
+//! Writing blocks of Rice-coded numbers.
+
+use super::{ALL_EQUAL, BLOCK, BlockState, ESCAPE, MAX_K, PADDING, RAW_BITS, zigzag};
+use latemux_isobmff::time::gcd;
+
+/// Writes bits, most significant first.
+#[derive(Debug, Default)]
+pub(crate) struct BitWriter {
+    bytes: Vec<u8>,
+    /// Bits that are not in `bytes` yet, left-aligned.
+    word: u64,
+    /// Number of bits in `word`, below 64.
+    used: u32,
+}
+
+impl BitWriter {
+    /// Appends the low `count` bits of `value`, `count` ≤ 56. Its other bits must be 0.
+    fn put(&mut self, value: u64, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let free = 64 - self.used;
+        if count < free {
+            self.word |= value << (free - count);
+            self.used += count;
+            return;
+        }
+        let left = count - free;
+        self.bytes.extend_from_slice(&(self.word | value >> left).to_be_bytes());
+        // Shifted in two steps: `left` may be 0, and a shift by 64 is not defined.
+        self.word = value << (63 - left) << 1;
+        self.used = left;
+    }
+
+    /// Appends the Elias gamma code of a number ≥ 1, below 2^35.
+    fn put_gamma(&mut self, value: u64) {
+        let bits = value.ilog2();
+        self.put(0, bits);
+        self.put(value, bits + 1);
+    }
+
+    /// Pads to a whole byte and returns the number of bytes.
+    pub(crate) fn align(&mut self) -> usize {
+        self.put(0, self.used.wrapping_neg() % 8);
+        self.len()
+    }
+
+    /// Returns the number of bytes so far, including a last one that is not full.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.used.div_ceil(8) as usize
+    }
+
+    /// Returns the stream, with the padding that a [`super::BlockReader`] needs.
+    pub(crate) fn finish(mut self) -> Box<[u8]> {
+        let padded = self.len() + PADDING;
+        self.bytes.extend_from_slice(&self.word.to_be_bytes());
+        self.bytes.resize(padded, 0);
+        self.bytes.into_boxed_slice()
+    }
+
+    /// Writes one block of 1 to [`BLOCK`] values. Further values are ignored.
+    pub(crate) fn put_block(&mut self, values: &[u32], state: &mut BlockState) {
+        let values = values.get(..BLOCK).unwrap_or(values);
+        let min = values.iter().fold(u32::MAX, |min, &v| min.min(v));
+        let max = values.iter().fold(0, |max, &v| max.max(v));
+        if min >= max {
+            // All values are equal, or there are none.
+            if min == max {
+                self.put_header(0, ALL_EQUAL, BlockState { base: min, unit: state.unit }, state);
+            }
+            return;
+        }
+        let unit = common_unit(values, min);
+        let mut skewed = [0; BLOCK];
+        let skewed = skewed.get_mut(..values.len()).unwrap_or_default();
+        for (code, &value) in skewed.iter_mut().zip(values) {
+            *code = value - min;
+        }
+        if unit > 1 {
+            skewed.iter_mut().for_each(|code| *code /= unit);
+        }
+        let middle = usual(skewed);
+        let mut centred = [0; BLOCK];
+        let centred = centred.get_mut(..values.len()).unwrap_or_default();
+        // Zigzag codes of differences below 2^31 have 32 bits.
+        let is_narrow = (max - min) / unit < 1 << 31;
+        if is_narrow {
+            for (code, &value) in centred.iter_mut().zip(&*skewed) {
+                let difference = value.cast_signed() - middle.cast_signed();
+                *code = ((difference << 1) ^ (difference >> 31)).cast_unsigned();
+            }
+        }
+        // The codes with the smaller sum nearly always take fewer bits.
+        let skewed_sum = sum(skewed);
+        let centred_sum = sum(centred);
+        if is_narrow && centred_sum < skewed_sum {
+            let k = best_parameter(centred, centred_sum);
+            self.put_header(1, k.into(), BlockState { base: min + middle * unit, unit }, state);
+            self.put_codes(centred, k);
+        } else {
+            let k = best_parameter(skewed, skewed_sum);
+            self.put_header(0, k.into(), BlockState { base: min, unit }, state);
+            self.put_codes(skewed, k);
+        }
+    }
+
+    fn put_header(&mut self, centred: u64, k: u64, block: BlockState, state: &mut BlockState) {
+        self.put(centred << 5 | k, 6);
+        if block.unit == state.unit {
+            self.put(1, 1);
+        } else {
+            self.put(0, 1);
+            self.put_gamma(block.unit.into());
+        }
+        self.put_gamma(zigzag(i64::from(block.base) - i64::from(state.base)) + 1);
+        *state = block;
+    }
+
+    /// Appends the Rice codes of numbers. Bits are collected in registers, and the bytes in one
+    /// place, which is several times as fast as code by code.
+    fn put_codes(&mut self, codes: &[u32], k: u32) {
+        let mut words = [0_u64; BLOCK];
+        let mut full = 0;
+        let (mut word, mut used) = (self.word, self.used);
+        let mut put = |value: u64, count: u32| {
+            let free = 64 - used;
+            if count < free {
+                word |= value << (free - count);
+                used += count;
+            } else {
+                used = count - free;
+                if let Some(place) = words.get_mut(full) {
+                    *place = word | value >> used;
+                }
+                full += 1;
+                // Shifted in two steps: `used` may be 0, and a shift by 64 is not defined.
+                word = value << (63 - used) << 1;
+            }
+        };
+        let low_bits = (1 << k) - 1;
+        for &code in codes {
+            let quotient = code >> k;
+            if quotient < ESCAPE {
+                // `quotient` ones and a zero, then k bits.
+                let ones = (1_u64 << quotient) - 1;
+                put(ones << 1 << k | u64::from(code & low_bits), quotient + 1 + k);
+            } else {
+                put((1 << ESCAPE) - 1, ESCAPE);
+                put(code.into(), RAW_BITS);
+            }
+        }
+        (self.word, self.used) = (word, used);
+        let words = words.get(..full).unwrap_or_default();
+        self.bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    }
+}
+
+/// Returns the greatest common divisor of the differences from the least value, 0 if there are none.
+fn common_unit(values: &[u32], min: u32) -> u32 {
+    let mut unit = 0;
+    let mut last = 0;
+    for &value in values {
+        let difference = value - min;
+        if difference != last {
+            last = difference;
+            unit = gcd(difference, unit);
+            if unit == 1 {
+                break;
+            }
+        }
+    }
+    unit
+}
+
+/// Returns a value close to the median: the median of every fourth value.
+fn usual(values: &[u32]) -> u32 {
+    let mut some = [0; BLOCK / 4];
+    let count = values.len().div_ceil(4);
+    let some = some.get_mut(..count).unwrap_or_default();
+    for (to, from) in some.iter_mut().zip(values.iter().step_by(4)) {
+        *to = *from;
+    }
+    some.sort_unstable();
+    some.get(count / 2).copied().unwrap_or(0)
+}
+
+fn sum(codes: &[u32]) -> u64 {
+    codes.iter().map(|&code| u64::from(code)).sum()
+}
+
+/// Returns the Rice parameter with which the codes of a block take the fewest bits.
+fn best_parameter(codes: &[u32], sum: u64) -> u32 {
+    let mean = sum / codes.len().max(1) as u64;
+    // The best parameter is close to log2 of the mean. Outliers raise the mean.
+    let mut best = mean.checked_ilog2().unwrap_or(0).min(MAX_K);
+    let mut least = bits(codes, best);
+    while let Some(k) = best.checked_sub(1) {
+        let bits = bits(codes, k);
+        if bits >= least {
+            break;
+        }
+        (best, least) = (k, bits);
+    }
+    best
+}
+
+/// Returns the number of bits that codes take with a Rice parameter.
+fn bits(codes: &[u32], k: u32) -> u32 {
+    let bits = codes.iter().map(|&code| {
+        let quotient = code >> k;
+        if quotient < ESCAPE { quotient + 1 + k } else { ESCAPE + RAW_BITS }
+    });
+    bits.sum()
+}
