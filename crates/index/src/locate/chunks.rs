@@ -30,8 +30,11 @@ impl<'a> Chunks<'a> {
     /// [`TrackProblemKind::Malformed`] if `stsc` does not begin with the first chunk, or goes back.
     pub(crate) fn try_next(&mut self) -> Result<Option<Chunk>, TrackProblemKind> {
         let left = self.tables.stsz.count() - self.samples;
-        while left > 0 {
-            let Some(offset) = self.tables.stco.get(self.next as usize) else { break };
+        if left == 0 {
+            return Ok(None);
+        }
+        loop {
+            let Some(offset) = self.tables.stco.get(self.next as usize) else { return Ok(None) };
             self.next += 1;
             while let Some(run) = self.run.filter(|run| run.first_chunk <= self.next) {
                 if run.first_chunk < self.next {
@@ -51,7 +54,6 @@ impl<'a> Chunks<'a> {
                 return Ok(Some(Chunk { offset, bytes, samples }));
             }
         }
-        Ok(None)
     }
 }
 

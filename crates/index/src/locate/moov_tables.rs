@@ -43,9 +43,9 @@ pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TrackProb
     used.ok_or(TrackProblemKind::Empty)
 }
 
-/// Packs the tables, except for the positions of chunks, which are described for all tracks together
-/// ([`SampleTable::place`]). Decode times start at 0 and all samples play. `all_sync` is for media in
-/// which an empty `stss` means nothing (audio, text).
+/// Packs the tables, except for the positions of chunks: those of all tracks are described together
+/// by [`SampleTable::place`]. Decode times start at 0 and all samples play. `all_sync` is for media
+/// in which an empty `stss` means nothing (audio, text).
 ///
 /// Deviations that ffmpeg plays are accepted too: `stts`, `ctts`, `stss` and `stco` that continue
 /// after the last sample, and `ctts` that ends before it.

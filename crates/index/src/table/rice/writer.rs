@@ -155,7 +155,7 @@ impl BitWriter {
     }
 }
 
-/// Returns the greatest common divisor of the differences from the least value, 0 if there are none.
+/// Returns the greatest common divisor of the differences from the least value.
 fn common_unit(values: &[u32], min: u32) -> u32 {
     let mut unit = 0;
     let mut last = 0;
