@@ -123,7 +123,7 @@ impl NewTimes {
         let mut compositions = ColumnBuilder::default();
         let mut old = table.compositions.as_ref().map(|column| column.iter_from(0));
         for (number, duration) in (0_u32..).zip(table.durations.iter_from(0)) {
-            let offset = old.as_mut().and_then(Iterator::next).map_or(0, composition);
+            let offset = old.as_mut().and_then(Iterator::next).map_or(0, |packed| composition(packed, 0));
             let new = number.checked_sub(table.window.start).and_then(|index| self.first.get(index as usize));
             let (duration, offset) = match new {
                 Some(&(duration, offset)) => {

@@ -6,13 +6,13 @@ use crate::{
     cmaf, hds,
     media::{Source, assert_same_packets, avc_aac, probe_without_warnings},
     oracles::{Fragment, moov},
-    origin::Origin,
     smooth, ts,
 };
 use bytes::Bytes;
 use latemux_index::media::{IndexSource, TrackKind};
 use latemux_testmedia::{
     edits::{Edit, movie_timescale, with_edits},
+    origin::Origin,
     probe::{Stream, probe},
     recipe::{folder, make},
 };
