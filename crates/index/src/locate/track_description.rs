@@ -2,9 +2,7 @@
 
 use crate::{
     error::{TrackProblem, TrackProblemKind},
-    locate::{
-        chunks::Chunks, edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables,
-    },
+    locate::{chunks::Chunks, edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables},
     media::{Samples, Track, TrackKind},
     table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
 };

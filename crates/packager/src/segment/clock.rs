@@ -60,8 +60,7 @@ impl<'a> Clock<'a> {
         let mut clock = Self { title, scale, delay: 0, reorder: reorder.max().unwrap_or(0) };
         let earliest = tracks().map(|track| clock.decoded(track, first_presented(track))).min().unwrap_or(0);
         let packed = tracks().filter(|track| is_packed(track));
-        let edited =
-            |track: &Track| track.presentation.media_time - track.presentation.shift.min(0);
+        let edited = |track: &Track| track.presentation.media_time - track.presentation.shift.min(0);
         let kept = packed.map(edited).max().unwrap_or(0);
         clock.delay = (-earliest.min(0)).max(kept);
         clock

@@ -4,12 +4,14 @@
 use crate::{
     cmaf::assert_source_packets,
     media::{Source, avc_aac, shared, write},
-    origin::Origin,
     smooth_init::boxes,
 };
 use latemux_index::media::TrackKind;
 use latemux_packager::{Resource, pack::ismv::IsmvFile};
-use latemux_testmedia::quicktime::{Colr, QuickTime, UNITY, quarter_turn, quicktime};
+use latemux_testmedia::{
+    origin::Origin,
+    quicktime::{Colr, QuickTime, UNITY, quarter_turn, quicktime},
+};
 use std::{fs, path::Path, process::Command, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
