@@ -1,21 +1,12 @@
-// Smooth Streaming in a player that the player page does not have, on a page of these tests.
-// players.test.mjs tests the players of the player page.
+// Smooth Streaming in a player that the player page does not have. players.test.mjs tests the
+// players of the player page.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { launchBrowser } from "../lib/browser.mjs";
 import { startOrigin } from "../lib/origin.mjs";
-import { PlayerPage } from "../lib/player-page.mjs";
+import { openShaka4 } from "../lib/shaka-4.mjs";
 import { TITLE, watch } from "../lib/viewing.mjs";
-
-const own = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-
-const client = "shaka-4.mjs";
-const scripts = {
-  "iso_boxer.js": "node_modules/codem-isoboxer/dist/iso_boxer.min.js",
-  "shaka.js": "node_modules/shaka-player/dist/shaka-player.compiled.js",
-};
 
 let origin;
 let browser;
@@ -27,17 +18,7 @@ after(async () => {
   await origin?.stop();
 });
 
-async function open(title) {
-  const files = { "player.html": own("clients/player.html"), [client]: own(`clients/${client}`) };
-  for (const [script, path] of Object.entries(scripts)) files[script] = own(path);
-  const query = new URLSearchParams({ manifest: `/${title}/Manifest`, client: `./${client}` });
-  for (const script of Object.keys(scripts)) query.append("script", script);
-  const viewer = await PlayerPage.openOwn(browser, origin.address, "player.html", query, files);
-  // Audio and video do not begin at the same time. A player may seek to the later one, and cancel
-  // its requests.
-  viewer.record.action();
-  return viewer;
-}
+const open = (title, query = "") => openShaka4(browser, origin, `${title}/Manifest${query}`);
 
 describe("Smooth Streaming in Shaka Player 4", { concurrency: 2 }, () => {
   it("plays, seeks and switches", { timeout: 180_000 }, async (t) => {
@@ -67,4 +48,24 @@ describe("Smooth Streaming in Shaka Player 4", { concurrency: 2 }, () => {
       assert.deepEqual(viewer.record.faults, []);
     });
   }
+
+  it("plays a clip from its beginning to its end", { timeout: 120_000 }, async () => {
+    const viewer = await open(TITLE.title, "?vbegin=9&vend=21");
+    try {
+      await viewer.ready();
+      await viewer.plays(1);
+      const { duration } = await viewer.state();
+      assert.ok(Math.abs(duration - 14) < 0.1, `${duration} s long`);
+      for (const seconds of [9, 3.5]) {
+        await viewer.seek(seconds);
+        await viewer.plays(1);
+      }
+      await viewer.seek(11);
+      await viewer.playsOut();
+      assert.deepEqual(await viewer.errors(), []);
+    } finally {
+      await viewer.close();
+    }
+    assert.deepEqual(viewer.record.faults, []);
+  });
 });

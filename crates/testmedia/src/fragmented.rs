@@ -152,6 +152,22 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     out
 }
 
+/// Adds seconds to the decode times of a fragmented file, which must be 64 bits wide. Files of
+/// recordings begin at the time of day or of the epoch.
+pub fn delayed(file: &[u8], seconds: u64) -> Vec<u8> {
+    let scales = timescales(file);
+    let mut out = file.to_vec();
+    for traf in children(file, b"moof").flat_map(|moof| children(moof, b"traf")) {
+        let track = u32_at(child(traf, b"tfhd").expect("tfhd"), 4);
+        let tfdt = child(traf, b"tfdt").expect("tfdt");
+        assert_eq!(tfdt[0], 1, "64 bits");
+        let time = u64_at(tfdt, 4) + seconds * u64::from(scales[&track]);
+        let at = tfdt.as_ptr() as usize - file.as_ptr() as usize + 4;
+        out[at..at + 8].copy_from_slice(&time.to_be_bytes());
+    }
+    out
+}
+
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }

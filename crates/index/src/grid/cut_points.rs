@@ -28,6 +28,8 @@ pub(crate) struct CutTrack<'a> {
 #[derive(Debug, Clone, Copy)]
 struct SyncPoint {
     point: CutPoint,
+    /// Decode time in presentation time: on the output timeline, less the media time.
+    decoded: i64,
     /// Earliest presentation time of the samples up to the next sync sample. Leading pictures of an
     /// open GOP are decoded after their sync sample and presented before it.
     earliest: i64,
@@ -42,7 +44,8 @@ impl<'a> CutTrack<'a> {
                 for (index, (decode_time, _, offset)) in (0..).zip(table.timing(0)) {
                     let time = track.presentation.time(decode_time, offset);
                     if next_sync == Some(index) {
-                        points.push(SyncPoint { point: CutPoint { index, time }, earliest: time });
+                        let decoded = track.presentation.time(decode_time, 0);
+                        points.push(SyncPoint { point: CutPoint { index, time }, decoded, earliest: time });
                         next_sync = table.sync_from(index + 1);
                     } else if let Some(last) = points.last_mut() {
                         last.earliest = last.earliest.min(time);
@@ -68,15 +71,18 @@ impl<'a> CutTrack<'a> {
     }
 
     /// Returns the earliest presentation time from a cut point to the next one, in track ticks.
-    pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
+    ///
+    /// Also returns how much later that is than the point's decode time, 0 for fragments.
+    pub(crate) fn earliest(&self, point: CutPoint) -> (i64, i64) {
         let Some(points) = &self.points else {
             return match &self.track.samples {
-                Samples::Fragments(table) => table.start(point.index).unwrap_or(point.time),
-                Samples::Table(_) => point.time,
+                Samples::Fragments(table) => (table.start(point.index).unwrap_or(point.time), 0),
+                Samples::Table(_) => (point.time, 0),
             };
         };
         let found = points.binary_search_by_key(&point.index, |sync| sync.point.index);
-        found.ok().and_then(|at| points.get(at)).map_or(point.time, |sync| sync.earliest)
+        let sync = found.ok().and_then(|at| points.get(at));
+        sync.map_or((point.time, 0), |sync| (sync.earliest, sync.earliest.saturating_sub(sync.decoded)))
     }
 }
 

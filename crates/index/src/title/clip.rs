@@ -50,8 +50,11 @@ impl Title {
         }
         let from = begin.map_or(ClipEdge::Grid(0), |time| self.begin_edge(time));
         let until = end.map_or(ClipEdge::Grid(self.segments_of_grid()), |time| self.end_edge(time));
-        let tracks = self.tracks.iter().map(|track| self.clip_track(track, from, until)).collect();
-        Some(self.selected(tracks, self.unlisted.clone()))
+        let tracks: Vec<_> = self.tracks.iter().map(|track| self.clip_track(track, from, until)).collect();
+        let starts =
+            tracks.iter().filter_map(|t| Some(Time::new(*t.times.first()?, self.track(t).timescale)));
+        let start = starts.min().unwrap_or(self.start);
+        Some(self.selected(tracks, self.unlisted.clone(), start))
     }
 
     fn segments_of_grid(&self) -> u32 {

@@ -1,12 +1,15 @@
 //! Several objects as one presentation.
 
 mod clip;
+mod default_order;
 mod reach;
 mod refusal;
 
 pub use crate::error::TitleProblem;
 pub use refusal::refusal;
 use refusal::refused;
+
+pub use default_order::ObjectOrder;
 
 use crate::{
     error::IndexError,
@@ -26,10 +29,12 @@ use xxhash_rust::xxh3::Xxh3;
 pub struct Title {
     objects: Vec<Arc<MediaIndex>>,
     tracks: Vec<TitleTrack>,
-    /// (object, track) indexes of tracks that a selection leaves out. They are kept so that
-    /// properties of the whole title do not depend on the selection.
-    unlisted: Vec<(usize, usize)>,
+    /// Tracks that a selection leaves out. They are kept so that properties of the whole title do
+    /// not depend on the selection.
+    unlisted: Vec<TitleTrack>,
     grid: Arc<Grid>,
+    /// Start of the title, or of the clip, whichever tracks are selected.
+    start: Time,
     target: Duration,
     problems: Vec<TitleProblem>,
     fingerprint: u128,
@@ -58,6 +63,9 @@ pub struct TitleTrack {
     /// the leading pictures of an open GOP. False for fragments, whose samples are not known, and
     /// `None` for clips.
     pub leading: Option<bool>,
+    /// Longest time in track ticks from the decoding of a sample that a segment of the whole title
+    /// starts with to the presentation of the segment's first one. 0 if the samples are not known.
+    pub reorder: i64,
 }
 
 /// A track's name in URLs, `trackName[_lang][_n]=bitrate`, unique within a title.
@@ -98,7 +106,8 @@ pub enum SegmentSamples {
 }
 
 impl Title {
-    /// Makes one title of several objects. An object without playable tracks is a [`TitleProblem`].
+    /// Makes one title of several objects, sorted by name. An object without playable tracks is a
+    /// [`TitleProblem`].
     ///
     /// # Errors
     ///
@@ -106,6 +115,19 @@ impl Title {
     ///   protocol could carry it: see [`refusal`]
     /// - [`IndexError::NoMedia`] if the objects have no tracks at all
     pub fn new(objects: Vec<Arc<MediaIndex>>, target: Duration) -> Result<Self, IndexError> {
+        Self::of_objects(objects, ObjectOrder::ByName, target)
+    }
+
+    /// Makes one title like [`Self::new`], of objects in an order that may have a meaning.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`Self::new`].
+    pub fn of_objects(
+        objects: Vec<Arc<MediaIndex>>,
+        order: ObjectOrder,
+        target: Duration,
+    ) -> Result<Self, IndexError> {
         if let Some(error) = refusal(objects.iter().map(|object| &**object)) {
             return Err(error);
         }
@@ -132,7 +154,9 @@ impl Title {
         });
         let names = names(&chosen.iter().map(track_at).collect::<Vec<_>>());
         let chosen: Vec<_> = chosen.into_iter().zip(names).collect();
-        Self::assemble(objects, &chosen, target, problems)
+        let mut title = Self::assemble(objects, &chosen, target, problems)?;
+        default_order::sort(&title.objects, &mut title.tracks, order);
+        Ok(title)
     }
 
     /// Makes one title of named tracks of several objects, as a server manifest lists them. Names
@@ -195,8 +219,9 @@ impl Title {
         let tracks: Vec<TitleTrack> = tracks.collect();
         problems.extend(long_segments(&objects, &tracks, target));
         let fingerprint = fingerprint(&objects, &grid, target);
+        let start = grid.starts.first().copied().unwrap_or(grid.end);
         let grid = Arc::new(grid);
-        Ok(Self { objects, tracks, unlisted: Vec::new(), grid, target, problems, fingerprint })
+        Ok(Self { objects, tracks, unlisted: Vec::new(), grid, start, target, problems, fingerprint })
     }
 
     /// Returns the objects in order: as listed, or by name in a folder.
@@ -205,7 +230,8 @@ impl Title {
         &self.objects
     }
 
-    /// Returns the tracks: video by ascending bit rate, then audio in object order, then text.
+    /// Returns the tracks: video by ascending bit rate, then audio and then text, of each the track
+    /// that plays by default first.
     #[inline]
     pub fn tracks(&self) -> &[TitleTrack] {
         &self.tracks
@@ -215,6 +241,12 @@ impl Title {
     #[inline]
     pub fn grid(&self) -> &Grid {
         &self.grid
+    }
+
+    /// Returns the presentation time at which the title, or a clip of it, starts: that of its first
+    /// track, selected or not.
+    pub fn start(&self) -> Time {
+        self.start
     }
 
     /// Returns the target duration that the grid was laid for.
@@ -249,13 +281,8 @@ impl Title {
     }
 
     /// Returns all tracks, including those that a selection leaves out.
-    pub fn whole_tracks(&self) -> impl Iterator<Item = &Track> {
-        self.whole_indexes().filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
-    }
-
-    /// Returns (object, track) indexes of all tracks, including those that a selection leaves out.
-    pub fn whole_indexes(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied())
+    pub fn whole_tracks(&self) -> impl Iterator<Item = &TitleTrack> {
+        self.tracks.iter().chain(&self.unlisted)
     }
 
     /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]) and the same
@@ -264,13 +291,9 @@ impl Title {
         let mut tracks = Vec::new();
         let mut unlisted = self.unlisted.clone();
         for (index, track) in self.tracks.iter().enumerate() {
-            if keep(index) {
-                tracks.push(track.clone());
-            } else {
-                unlisted.push((track.object, track.track));
-            }
+            if keep(index) { &mut tracks } else { &mut unlisted }.push(track.clone());
         }
-        self.selected(tracks, unlisted)
+        self.selected(tracks, unlisted, self.start)
     }
 
     /// Returns the same title with the segment at position `at` of a track (an index into
@@ -286,12 +309,13 @@ impl Title {
         self
     }
 
-    fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
+    fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<TitleTrack>, start: Time) -> Self {
         Self {
             objects: self.objects.clone(),
             tracks,
             unlisted,
             grid: self.grid.clone(),
+            start,
             target: self.target,
             problems: Vec::new(),
             fingerprint: self.fingerprint,
@@ -424,13 +448,15 @@ impl TitleTrack {
         let mut cuts = vec![0];
         let mut times = vec![track.start];
         let mut grid_segments = vec![0];
+        let mut reorder = 0;
         let mut points = CutPoints::new(by);
         // The first cut includes everything before the second boundary, priming too.
         for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
             let Some(point) = points.boundary(boundary) else { break };
             let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
-            let earliest = by.earliest(point);
+            let (earliest, reordered) = by.earliest(point);
             if point.index > cut && earliest > time {
+                reorder = reorder.max(reordered);
                 cuts.push(point.index);
                 times.push(earliest);
                 grid_segments.push(number);
@@ -447,7 +473,7 @@ impl TitleTrack {
         times.push(track.end.max(times.last().map_or(0, |&last| last + 1)));
         let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
         let leading = Some(ranges.any(|(&start, &end)| by.has_leading_samples(&(start..end))));
-        Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading }
+        Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading, reorder }
     }
 
     /// Returns the number of segments.

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 const MEDIA: [&str; 14] =
     ["mp4", "m4v", "m4a", "mov", "3gp", "3g2", "f4v", "cmfv", "cmfa", "cmft", "ismv", "isma", "ismt", "mp4a"];
 
+/// The end of a comma list.
+const LIST: &str = ".urlset";
+
 /// Files that make a title.
 #[derive(Debug)]
 pub(crate) enum Resolved {
@@ -43,7 +46,7 @@ pub(crate) async fn resolve(
         count if count > limit => Err(Error::TooManyObjects { count, limit }),
         _ => Ok(()),
     };
-    if let Some(list) = base.strip_suffix(".urlset") {
+    if let Some(list) = base.strip_suffix(LIST) {
         let files = comma_list(list)?;
         check(files.len())?;
         return Ok(Resolved::Files(files));
@@ -136,6 +139,11 @@ pub(crate) fn index_key(media: &Key) -> Option<Key> {
 /// Returns true for the name of a server manifest.
 pub(crate) fn is_manifest(name: &str) -> bool {
     has_extension(name, "ism")
+}
+
+/// Returns true for a base that lists its files.
+pub(crate) fn is_list(base: &str) -> bool {
+    base.ends_with(LIST)
 }
 
 /// Returns true for the name of a media file.

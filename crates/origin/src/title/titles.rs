@@ -12,13 +12,16 @@ use crate::{
     title::memory_cache::MemoryCache,
     title::references::ObjectRef,
     title::renditions::{FileFacts, contradiction},
-    title::resolve::{ResolveLimits, Resolved, resolve},
+    title::resolve::{ResolveLimits, Resolved, is_list, resolve},
     title::single_flight::SingleFlight,
     title::storages::Storages,
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
-use latemux_index::{IndexError, MediaIndex, Title, title::TitleProblem};
+use latemux_index::{
+    IndexError, MediaIndex, Title,
+    title::{ObjectOrder, TitleProblem},
+};
 use latemux_packager::carry::{Protocol, carries, problems};
 use latemux_quantity::millis;
 use latemux_storage::{Key, Storage, write::ConditionalPut};
@@ -218,8 +221,9 @@ impl Titles {
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
         let duration = self.segment_duration;
         let tracks = chosen.clone();
+        let order = if is_list(base) { ObjectOrder::Listed } else { ObjectOrder::ByName };
         let made = tokio::task::spawn_blocking(move || match tracks {
-            None => Title::new(indexes, duration),
+            None => Title::of_objects(indexes, order, duration),
             Some(chosen) => {
                 chosen.set_languages(&mut indexes);
                 Title::of_tracks(indexes, chosen.tracks, duration)

@@ -92,8 +92,7 @@ struct MpdWriter<'a> {
 impl<'a> MpdWriter<'a> {
     fn new(sets: &'a [AdaptationSet<'a>], links: &'a Links<'a>, template: DashTemplate, start: Time) -> Self {
         let all = || sets.iter().flat_map(|s| &s.representations);
-        let audio = || all().filter(|r| r.track.kind == TrackKind::Audio);
-        let main = audio().find(|r| r.track.enabled).or_else(|| audio().next());
+        let main = all().find(|r| r.track.kind == TrackKind::Audio);
         let is_sdr = |r: &Representation<'_>| r.video().is_some_and(|v| v.range == VideoRange::Sdr);
         Self {
             links,

@@ -22,7 +22,8 @@ use latemux_index::{
 };
 
 /// Returns the manifest of the selected part of a title. O(samples). Fails with
-/// [`PackError::CannotCarry`] if HDS carries no track of the title.
+/// [`PackError::CannotCarry`] if HDS carries no track of the title, with [`PackError::TooLarge`] if
+/// it lasts too long for FLV.
 pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
     let title = selected.title();
     let clock = f4f::clock(title);
@@ -33,6 +34,7 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
     let times: Vec<Fragments> = media.iter().map(|m| Fragments::of(title, &clock, &m.tracks)).collect();
     let start = times.iter().filter_map(|t| t.times.first()).min().copied().unwrap_or(0);
     let end = times.iter().filter_map(|t| t.times.last()).max().copied().unwrap_or(0);
+    f4f::check_time(end)?;
     let millis = u64::try_from(end - start).unwrap_or(0);
 
     let mut xml = Xml::new();
@@ -90,7 +92,7 @@ fn media_elements(title: &Title) -> Vec<MediaElement> {
     let carried = |kind| title.of_kind(kind).filter(|&i| is_listed(title, i, Protocol::Hds));
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
     let track = |i: usize| track(title, i);
-    let default = audio.iter().copied().find(|&i| track(i).enabled).or(audio.first().copied());
+    let default = audio.first().copied();
     let mut media: Vec<MediaElement> = carried(TrackKind::Video)
         .map(|video| MediaElement {
             tracks: default.into_iter().chain([video]).collect(),
@@ -121,7 +123,7 @@ impl MediaElement {
         millis: u64,
     ) {
         let title = selected.title();
-        let extent = selected.extent_of_all(&self.tracks);
+        let extent = selected.extent_if_moved(&self.tracks);
         let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
         let tracks = || self.tracks.iter().map(|&i| track(title, i));
         let video = tracks().find_map(video_of);

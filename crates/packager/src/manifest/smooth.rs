@@ -73,7 +73,7 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
         }
         let Some(codec) = CodecAttributes::of(track) else { continue };
         let times = clock.boundaries(i);
-        let extent = selected.extent_of_all(&[i]);
+        let extent = selected.extent_if_moved(&[i]);
         let stem = title_track.name.stem.as_str();
         let level = Level { track, title_track, codec };
         let same = |s: &&mut Stream<'_>| {

@@ -70,6 +70,16 @@ impl<'a> Planner<'a> {
         hash.0.digest128()
     }
 
+    /// Returns the text for a digest that tells where a clip starts whose times count from there.
+    fn moved(&self) -> String {
+        let start = self.title.start();
+        if self.selected.is_moved() {
+            format!(" from {}/{}", start.ticks, start.scale.get())
+        } else {
+            String::new()
+        }
+    }
+
     /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
     /// from that of the whole title. Returns empty text if there is no difference, so that both
     /// have one ETag.
@@ -371,7 +381,7 @@ impl<'a> Planner<'a> {
     pub(super) fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
         self.muxed(Protocol::Hds, names, number, SampleChoice::All, |segment| {
             let parts = f4f::media(&f4f::clock(self.title), number, &segment.shares)?;
-            let what = format_args!("f4f segment {}", segment.what);
+            let what = format_args!("f4f segment {}{}", segment.what, self.moved());
             Ok(self.ready(Class::Media, "video/f4f", what, parts, segment.reach))
         })
     }
@@ -383,7 +393,8 @@ impl<'a> Planner<'a> {
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number));
-        let what = format_args!("smooth segment {} {time}", displayed_rep_id(name));
+        let moved = self.moved();
+        let what = format_args!("smooth segment {} {time}{moved}", displayed_rep_id(name));
         self.single(index, segment, time, SampleChoice::All, what, |segment, samples| {
             smooth::media(&clock, (index, title_track.object), segment, samples)
         })

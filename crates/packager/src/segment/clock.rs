@@ -8,6 +8,10 @@
 //! - A segment's time is the decode time of its first sample. Video is decoded before it is
 //!   presented by one *reorder* time, the longest that any of the title's renditions needs. Their
 //!   segments thus have the same times although their B-frames differ.
+//! - Where the frame rate varies, so does the time that a source reorders frames by. A segment
+//!   whose samples would then be decoded beyond the start of the next one is decoded faster.
+//! - A title or clip that starts later than 0 is moved to start at 0, because players take the
+//!   duration in a manifest for the end of the last segment.
 //! - Times are rounded down, each by itself, and durations are their differences: nothing drifts.
 //!
 //! If the index does not hold all samples (fragments), the reorder time is that of the fragments
@@ -37,6 +41,8 @@ pub struct Clock<'a> {
     scale: Timescale,
     delay: i64,
     reorder: i64,
+    /// Subtracted from all times: 0, or nearly the start of the presentation.
+    origin: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,17 +58,31 @@ pub(crate) struct SampleTiming {
 impl<'a> Clock<'a> {
     /// Creates the clock of all tracks that a protocol carries, selected or not. O(tracks).
     pub(crate) fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
-        let tracks = || title.whole_tracks().filter(|track| carries(protocol, track).is_ok());
-        let video = tracks().filter(|t| t.kind == TrackKind::Video);
+        let tracks = || {
+            let tracks = title.whole_tracks().map(|title_track| (title_track, title.track(title_track)));
+            tracks.filter(|(_, track)| carries(protocol, track).is_ok())
+        };
         // HDS has no files, and ticks of a millisecond are common in other sources.
         let is_packed = |track: &Track| protocol == Protocol::Smooth && track.timescale == scale;
-        let reorder = video.map(|track| reorder(track, is_packed(track)).in_scale(scale, Round::Up));
-        let mut clock = Self { title, scale, delay: 0, reorder: reorder.max().unwrap_or(0) };
-        let earliest = tracks().map(|track| clock.decoded(track, first_presented(track))).min().unwrap_or(0);
-        let packed = tracks().filter(|track| is_packed(track));
+        let reorders =
+            tracks().filter(|(_, track)| track.kind == TrackKind::Video).map(|(title_track, track)| {
+                reorder(track, title_track.reorder, is_packed(track)).in_scale(scale, Round::Up)
+            });
+        let reorder = reorders.max().unwrap_or(0);
+        let mut clock = Self { title, scale, delay: 0, reorder, origin: 0 };
+        let earliest =
+            tracks().map(|(_, track)| clock.decoded(track, first_presented(track))).min().unwrap_or(0);
+        let packed = tracks().filter(|(_, track)| is_packed(track));
         let edited = |track: &Track| track.presentation.media_time - track.presentation.shift.min(0);
-        let kept = packed.map(edited).max().unwrap_or(0);
-        clock.delay = (-earliest.min(0)).max(kept);
+        let kept = packed.map(|(_, track)| edited(track)).max();
+        clock.delay = (-earliest.min(0)).max(kept.unwrap_or(0));
+        let is_clip = title.grid().starts.first() != Some(&title.start());
+        if kept.is_none() || is_clip {
+            // Video at the start is decoded at 0 or later, even if it is reordered by more than the
+            // delay.
+            let early = (clock.reorder - clock.delay).max(0);
+            clock.origin = (title.start().in_scale(scale, Round::Down) - early).max(0);
+        }
         clock
     }
 
@@ -121,8 +141,13 @@ impl<'a> Clock<'a> {
         // The end of the track is a presentation time, from which no decode time follows.
         let next = next.filter(|_| segment.cut.end < sample_count(track));
         let start = if segment.cut.start == 0 { first_presented(track) } else { segment.start };
-        let decode = |time: i64| self.decoded(track, start + time - first.decode_time);
+        let natural = |time: i64| self.decoded(track, start + time - first.decode_time);
         let end = |sample: &Sample| sample.decode_time + i64::from(sample.duration);
+        let overlap = next.zip(samples.last()).and_then(|(next, last)| {
+            let own = natural(end(last));
+            (own > next).then(|| Overlap { start: natural(first.decode_time), end: own, next })
+        });
+        let decode = |time: i64| overlap.map_or(natural(time), |overlap| overlap.squeezed(natural(time)));
         samples
             .iter()
             .enumerate()
@@ -130,7 +155,7 @@ impl<'a> Clock<'a> {
                 let at = decode(sample.decode_time);
                 let until = match samples.get(i + 1) {
                     Some(after) => decode(after.decode_time),
-                    None => next.filter(|&next| next > at).unwrap_or_else(|| decode(end(sample))),
+                    None => next.unwrap_or_else(|| decode(end(sample))),
                 };
                 let composition_offset = match track.kind {
                     TrackKind::Video => {
@@ -151,7 +176,7 @@ impl<'a> Clock<'a> {
 
     /// Returns the protocol's time for a presentation time in track ticks.
     fn presented(&self, track: &Track, ticks: i64) -> i64 {
-        self.floor(track, ticks) + self.delay
+        self.floor(track, ticks) + self.delay - self.origin
     }
 
     /// Returns the decode time of a sample that is presented at `ticks` and not reordered.
@@ -162,6 +187,23 @@ impl<'a> Clock<'a> {
 
     fn floor(&self, track: &Track, ticks: i64) -> i64 {
         Time::new(ticks, track.timescale).in_scale(self.scale, Round::Down)
+    }
+}
+
+/// A segment whose samples last beyond the start of the next segment.
+#[derive(Debug, Clone, Copy)]
+struct Overlap {
+    start: i64,
+    end: i64,
+    next: i64,
+}
+
+impl Overlap {
+    /// Returns a time between the start and the end, scaled to lie between the two starts.
+    fn squeezed(self, time: i64) -> i64 {
+        let since = |time: i64| i128::from(time) - i128::from(self.start);
+        let scaled = since(time) * since(self.next).max(0) / since(self.end).max(1);
+        self.start.saturating_add(i64::try_from(scaled).unwrap_or(i64::MAX))
     }
 }
 
@@ -177,26 +219,29 @@ fn clamped(ticks: i64) -> i32 {
     i32::try_from(ticks).unwrap_or(if ticks < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// Returns the presentation time of the first sample in decode order, in track ticks. Unlike
+/// Returns the presentation time of the first segment's start, in track ticks. Unlike
 /// [`Track::start`] it may be negative, because of priming or samples that an edit list hides.
 fn first_presented(track: &Track) -> i64 {
     let first = match &track.samples {
-        Samples::Table(table) => {
-            table.get(0).map(|s| track.presentation.time(s.decode_time, s.composition_offset))
-        }
+        // Other samples may be presented before the one that is decoded first.
+        Samples::Table(table) => table
+            .get(0)
+            .map(|s| track.presentation.time(s.decode_time, s.composition_offset).min(track.start)),
         Samples::Fragments(table) => table.start(0),
     };
     first.unwrap_or(track.start)
 }
 
-/// Returns the least time from decoding to presentation of the first sample with which no sample is
-/// presented before decoding. For a track that was packed before, returns the time that it has.
-fn reorder(track: &Track, is_packed: bool) -> Time {
+/// Returns the least time from the decoding of a segment's first sample to the segment's start with
+/// which no sample is presented before decoding. `later` is [`TitleTrack::reorder`]. For a track
+/// that was packed before, returns the time that it has.
+fn reorder(track: &Track, later: i64, is_packed: bool) -> Time {
     let ticks = match &track.samples {
+        Samples::Table(table) if is_packed => table.get(0).map_or(0, |first| first.composition_offset.into()),
         Samples::Table(table) => {
-            let first = table.get(0).map_or(0, |sample| sample.composition_offset);
-            let least = if is_packed { 0 } else { table.composition_bounds().0 };
-            i64::from(first) - i64::from(least)
+            let decoded = table.get(0).map_or(0, |first| track.presentation.time(first.decode_time, 0));
+            let first = first_presented(track) - decoded;
+            first.max(later) - i64::from(table.composition_bounds().0)
         }
         Samples::Fragments(table) if is_packed => table.first_offset().into(),
         // Decoding starts at 0 in files of their own: the time is at least the first offset.

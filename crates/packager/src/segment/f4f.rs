@@ -44,7 +44,8 @@ pub(crate) fn clock(title: &Title) -> Clock<'_> {
 
 /// Returns the parts of fragment `number` (1-based) of at most one video and one audio track, in
 /// any order. Fails with [`PackError::CannotCarry`] if FLV does not carry a track, with
-/// [`PackError::TooLarge`] if a sample has more than 16 MiB or the fragment 4 GiB.
+/// [`PackError::TooLarge`] if a sample has more than 16 MiB, the fragment 4 GiB or its last time
+/// more than 31 bits.
 pub(crate) fn media(
     clock: &Clock<'_>,
     number: u32,
@@ -82,6 +83,12 @@ pub(crate) fn media(
         body.end_tag();
     }
     body.into_parts(number)
+}
+
+/// Returns a time as tags state it: in 32 bits with a sign (§E.4.1). Fails with
+/// [`PackError::TooLarge`] after 24 days.
+pub(crate) fn check_time(millis: i64) -> Result<i32, PackError> {
+    i32::try_from(millis).map_err(|_| PackError::TooLarge("HDS has times of at most 24 days"))
 }
 
 /// Returns the bytes that a track's samples take in a fragment, sequence header included, by the
@@ -212,8 +219,7 @@ impl Body {
         if size > MAX_DATA {
             return Err(PackError::TooLarge("a sample of 16 MiB or more"));
         }
-        // 32 bits wrap after 49 days, as they do in FLV.
-        let [_, _, _, _, upper, time @ ..] = time.to_be_bytes();
+        let [upper, time @ ..] = check_time(time)?.to_be_bytes();
         let out = &mut self.inline;
         out.put_u8(tag_type);
         out.put_uint(size, 3);

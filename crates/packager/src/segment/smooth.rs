@@ -32,14 +32,14 @@ pub fn clock(title: &Title) -> Clock<'_> {
 /// 0. Otherwise it is the 1-based position among all tracks of all objects, selected or not.
 /// Manifests do not state it, but a file of the fragments does.
 pub(crate) fn track_id(title: &Title, track: usize) -> u32 {
-    let mut ids: Vec<u32> = title.whole_tracks().map(|track| track.id).collect();
+    let mut ids: Vec<u32> = title.whole_tracks().map(|t| title.track(t).id).collect();
     ids.sort_unstable();
     let Some(title_track) = title.tracks().get(track) else { return 0 };
     if !ids.contains(&0) && ids.is_sorted_by(|a, b| a < b) {
         return title.track(title_track).id;
     }
     let indexes = (title_track.object, title_track.track);
-    let before = title.whole_indexes().filter(|&other| other < indexes).count();
+    let before = title.whole_tracks().filter(|other| (other.object, other.track) < indexes).count();
     u32::try_from(before + 1).unwrap_or(u32::MAX)
 }
 

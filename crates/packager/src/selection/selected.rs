@@ -89,6 +89,16 @@ impl<'a> Selected<'a> {
         extent(packed.numbers().all(|number| self.extent(tracks, None, number) == Extent::Whole))
     }
 
+    /// Like [`Self::extent_of_all`], for protocols in which a clip is moved to start at 0.
+    pub(crate) fn extent_if_moved(&self, tracks: &[usize]) -> Extent {
+        if self.is_moved() { Extent::Selected } else { self.extent_of_all(tracks) }
+    }
+
+    /// True for a clip that starts later than the whole title.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.title().start() != self.whole.start()
+    }
+
     /// True if the tracks' shares of a segment are those of the whole title.
     pub(crate) fn is_whole(&self, tracks: &[usize], number: u32, shares: &[Option<&Segment>]) -> bool {
         // Most requests select nothing.

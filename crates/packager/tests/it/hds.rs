@@ -4,7 +4,8 @@
 use crate::{
     delays::{Delays, fingerprint, matching_source},
     media::{
-        Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, signed, with_mfra, with_sidx,
+        Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, recorded, shared, signed, with_mfra,
+        with_sidx,
     },
     player::{BASE, fetch},
     smooth_init::boxes,
@@ -242,6 +243,7 @@ pub(crate) fn assert_source_packets(what: &str, source: &Source, constant_rate: 
                 assert_eq!(found, keys, "{what}: key frames");
             }
             let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
+            assert!(got.packets.is_sorted_by_key(|packet| packet.dts), "{what}");
             for (got_packet, packet) in got.packets.iter().zip(packets) {
                 let decoded = constant_rate.then(|| millis(packet.dts + reorder, want.timescale));
                 let at = (got_packet.dts, got_packet.pts);
@@ -311,6 +313,60 @@ fn five_hours_of_tags_keep_their_times() {
     assert!(media[0].bootstrap.current_media_time > 1 << 24);
     let last = media[0].fragments.last().unwrap();
     assert!(walk(tags(media[0].fragments.len(), last))[0].1 > 1 << 24);
+}
+
+/// Tags have times of 32 bits, in ms.
+#[test]
+fn times_of_a_recording_do_not_wrap() {
+    let mut origin = Origin::of(vec![recorded()], TARGET).unwrap();
+    let manifest = origin.text(&Resource::HdsManifest);
+    assert!(manifest.contains("<duration>9."), "{manifest}");
+    for media in play(&mut origin) {
+        let times = media.bootstrap.times();
+        assert!(times[0] < 200 && media.bootstrap.current_media_time < 10_000, "{times:?}");
+        for (n, fragment) in media.fragments.iter().enumerate() {
+            assert_eq!(u64::from(walk(tags(n + 1, fragment))[0].1), times[n]);
+        }
+    }
+}
+
+/// Longer than 2^31 ms: 25 days.
+#[test]
+fn times_that_tags_cannot_state_are_refused() {
+    let slides = make(
+        "hds-slides",
+        "mp4",
+        "-f lavfi -i testsrc2=size=96x64:rate=1/1000:duration=5000 -c:v libx264 -preset veryfast -g 1 -bf 0 \
+         -pix_fmt yuv420p -video_track_timescale 1",
+    );
+    let file = make(
+        "hds-long-slides",
+        "mp4",
+        &format!(
+            "-i {} -c copy -bsf:v setts=ts=PTS*1000 -video_track_timescale 1",
+            slides.to_str().expect("UTF-8")
+        ),
+    );
+    let mut origin = Origin::open(&[file], TARGET);
+    let error = origin.plan(&Resource::HdsManifest).map(drop);
+    assert_eq!(error.map_err(|e| e.reason()), Err("segment_too_large"));
+    let video = origin.names(TrackKind::Video);
+    let last = Resource::HdsFragment(video.clone(), origin.segment_count(&video[0]));
+    assert_eq!(origin.plan(&last).map(drop).map_err(|e| e.reason()), Err("segment_too_large"));
+    assert!(origin.plan(&Resource::HdsFragment(video, 1)).is_ok());
+}
+
+/// Frames have several durations, and the source reorders them by several times.
+#[test]
+fn decode_times_do_not_go_back_where_the_frame_rate_rises() {
+    let file = make(
+        "smooth-rising",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=60:duration=9 -vf select='lt(t,4)*not(mod(n,6))+gte(t,4)' \
+         -vsync vfr -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1) \
+         -sc_threshold 0 -pix_fmt yuv420p",
+    );
+    assert_file_packets("hds-rising", &[&file], false);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod carry;
 mod clip;
 mod cmaf;
 mod dash;
+mod default_audio;
 mod delays;
 mod edits;
 mod fmp4;

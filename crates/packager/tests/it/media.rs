@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use latemux_testmedia::{
+    fragmented::delayed,
     probe::{self, Packet, Probe, Stream},
     recipe::{folder, make},
 };
@@ -53,6 +54,11 @@ fn x265(name: &str, option: &str) -> PathBuf {
 /// Makes AVC and AAC in common fragments, with neither `sidx` nor `mfra`.
 pub(crate) fn fragmented() -> PathBuf {
     in_fragments("pack-fragmented", 48000, "frag_keyframe+empty_moov+default_base_moof+skip_trailer")
+}
+
+/// Makes [`fragmented`] with decode times that count from the epoch: beyond 2^32 ms.
+pub(crate) fn recorded() -> Bytes {
+    delayed(&fs::read(fragmented()).unwrap(), 1_700_000_000).into()
 }
 
 /// Makes AVC and AAC in separate fragments, with an `mfra` at the end and offsets from the start of

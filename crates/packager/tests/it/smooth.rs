@@ -4,7 +4,10 @@
 
 use crate::{
     delays::{Delays, matching_source},
-    media::{Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, with_mfra, with_sidx},
+    media::{
+        Source, avc_aac, five_hours, fragmented, hevc, hevc_open, ladder, probed, recorded, shared,
+        with_mfra, with_sidx,
+    },
     player::{BASE, fetch},
     smooth_init::{boxes, init},
 };
@@ -323,6 +326,73 @@ fn a_variable_frame_rate_keeps_its_packets() {
     assert_file_packets("smooth-vfr", &[&file], Rate::Variable);
 }
 
+/// Asserts that no frame of a source whose samples are known is presented before it is decoded, and
+/// that its fragments last as long as listed.
+fn assert_varying(what: &str, file: &Path) {
+    assert_file_packets(what, &[file], Rate::Variable);
+    let (_, levels) = play(&mut Origin::open(&[file], TARGET));
+    for level in &levels {
+        let packets = demuxed(what, level).packets;
+        assert!(packets.iter().all(|p| p.pts >= p.dts), "{what}");
+    }
+}
+
+/// A source decodes slow frames long before they are presented, and fast ones only shortly before.
+#[test]
+fn decode_times_do_not_go_back_where_the_frame_rate_rises() {
+    for (name, select) in [
+        ("smooth-rising", "lt(t,4)*not(mod(n,6))+gte(t,4)"),
+        ("smooth-falling", "gte(t,4)*not(mod(n,6))+lt(t,4)"),
+        ("smooth-waves", "lt(mod(t,2),1)*not(mod(n,7))+gte(mod(t,2),1)"),
+    ] {
+        let file = make(
+            name,
+            "mp4",
+            &format!(
+                "-f lavfi -i testsrc2=size=192x108:rate=60:duration=9 -vf select='{select}' -vsync vfr \
+                 -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1) \
+                 -sc_threshold 0 -pix_fmt yuv420p"
+            ),
+        );
+        assert_varying(name, &file);
+    }
+}
+
+#[test]
+fn a_lone_composition_offset_does_not_make_the_first_fragment_longer_than_listed() {
+    let plain = make(
+        "smooth-plain",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 -c:v libx264 -preset veryfast -bf 0 -g 50 \
+         -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p",
+    );
+    for ticks in [256, 1024] {
+        let file = make(
+            "smooth-lone-offset",
+            "mp4",
+            &format!(
+                "-i {} -c copy -bsf:v setts=pts='if(eq(N,0),PTS+{ticks},PTS)'",
+                plain.to_str().expect("UTF-8")
+            ),
+        );
+        assert_varying("smooth-lone-offset", &file);
+    }
+}
+
+/// Open GOPs from the first one on: the first segment starts with leading pictures.
+#[test]
+fn leading_pictures_at_the_start_do_not_make_the_first_fragment_longer_than_listed() {
+    let file = make(
+        "smooth-leading",
+        "mp4",
+        &format!(
+            "-ss 2 -i {} -c copy -copyts -avoid_negative_ts make_zero",
+            hevc_open().to_str().expect("UTF-8")
+        ),
+    );
+    assert_varying("smooth-leading", &file);
+}
+
 /// A stream has one timeline. A rendition that is cut at other times is a separate stream, although
 /// its URLs look alike.
 #[test]
@@ -415,6 +485,17 @@ fn absent_tracks_and_segments_are_refused() {
     );
     let error = Origin::open(&[vp9], TARGET).plan(&Resource::SmoothManifest).map(drop);
     assert_eq!(error.map_err(|e| e.reason()), Err("cannot_carry"));
+}
+
+/// Players take `Duration` for the end of the last fragment.
+#[test]
+fn a_recording_does_not_end_beyond_its_duration() {
+    let mut origin = Origin::of(vec![recorded()], TARGET).unwrap();
+    let (root, levels) = play(&mut origin);
+    let end = levels.iter().filter_map(|level| level.times.last()).max().unwrap();
+    assert!(levels.iter().all(|level| level.times[0] < SCALE / 5), "{root:?}");
+    assert!((root["Duration"].parse::<i64>().unwrap() - end).abs() < SCALE / 5, "{root:?} {end}");
+    assert_eq!(tfxd(&levels[0].fragments[0]).0, levels[0].times[0]);
 }
 
 /// Files from other writers.

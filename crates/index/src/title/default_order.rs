@@ -1,0 +1,46 @@
+//! The order of audio and text: the track that plays by default comes first.
+//!
+//! A server manifest states the order, and so does a comma list: its files come in its order, and
+//! in each file the tracks that `tkhd` enables come first. Otherwise the media decide, by these
+//! rules in turn:
+//!
+//! 1. A track that `tkhd` enables comes before one that it does not.
+//! 2. A track in a file that also has video comes before one in a file without.
+//! 3. A track in the language of the video, if one is stated, comes before the others.
+//! 4. What is left is in the order of the files by name, and of the tracks in a file.
+
+use super::TitleTrack;
+use crate::media::{MediaIndex, Track, TrackKind};
+use std::sync::Arc;
+
+/// The meaning of the order of a title's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectOrder {
+    /// They are sorted by name.
+    ByName,
+    /// Somebody listed them in this order.
+    Listed,
+}
+
+/// Sorts audio and text within their kinds. `tracks` are sorted by kind, and video stays in place.
+pub(super) fn sort(objects: &[Arc<MediaIndex>], tracks: &mut [TitleTrack], order: ObjectOrder) {
+    let track = |t: &TitleTrack| -> &Track { &objects[t.object].tracks[t.track] };
+    let video = tracks.iter().map(track).filter(|track| track.kind == TrackKind::Video);
+    let spoken = video.map(|track| &track.language).find(|language| language.is_known()).cloned();
+    let has_video = |object: usize| objects[object].tracks.iter().any(|t| t.kind == TrackKind::Video);
+    // The sort is stable.
+    tracks.sort_by_key(|title_track| {
+        let own = track(title_track);
+        let is_apart = !has_video(title_track.object);
+        let is_foreign = spoken.as_ref().is_some_and(|spoken| *spoken != own.language);
+        match (own.kind, order) {
+            (TrackKind::Video, _) => (own.kind, 0, false, false, false),
+            (_, ObjectOrder::Listed) => (own.kind, title_track.object, !own.enabled, false, false),
+            (_, ObjectOrder::ByName) => (own.kind, 0, !own.enabled, is_apart, is_foreign),
+        }
+    });
+}
+
+#[cfg(test)]
+#[path = "default_order_tests.rs"]
+mod tests;
