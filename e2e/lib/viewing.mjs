@@ -10,8 +10,8 @@ export const TITLE = { title: "harbour", heights: [360, 234, 180], duration: 48,
 // buffered.
 export const SEEKS = [33.3, 5, 21];
 
-/** Watches the title with a player. `seeks` are times in seconds, in this order. */
-export async function watch(viewer, seeks = SEEKS) {
+/** Watches the title with a player. */
+export async function watch(viewer) {
   await viewer.ready();
   await viewer.plays(2);
   assert.ok(Math.abs((await viewer.state()).duration - TITLE.duration) < 0.1, "the title's duration");
@@ -22,7 +22,7 @@ export async function watch(viewer, seeks = SEEKS) {
     await viewer.plays(1);
   }
 
-  for (const seconds of seeks) {
+  for (const seconds of SEEKS) {
     await viewer.seek(seconds);
     await viewer.plays(1.5);
   }

@@ -1,8 +1,8 @@
 //! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis for later additions).
 //!
-//! In TS, video is muxed with the audio that plays by default, and other audio has playlists of its
-//! own. In CMAF every track has its own playlist. A title is sent in TS if TS carries all of its
-//! video and some of its audio, else in CMAF.
+//! Every track has its own playlist, except for the only audio track of a title in TS, which is
+//! muxed with the video. A title is sent in TS if TS carries all of its video and some of its
+//! audio, else in CMAF.
 
 mod attributes;
 mod media;
@@ -19,8 +19,8 @@ use crate::{
     address::HlsContainer,
     carry::{Protocol, carries},
 };
-use latemux_index::{Title, media::TrackKind, title::TrackName};
-use latemux_isobmff::FourCc;
+use latemux_index::{Title, Track, media::TrackKind, title::TrackName};
+use latemux_isobmff::{FourCc, codec::Config};
 
 /// Returns the tracks of a kind that a protocol carries, as indexes into [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
@@ -36,6 +36,17 @@ fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
     let loses = |kind| count(kind, Protocol::HlsTs) < count(kind, Protocol::HlsCmaf);
     let is_silent = count(TrackKind::Audio, Protocol::HlsTs) == 0 && loses(TrackKind::Audio);
     if loses(TrackKind::Video) || is_silent { Protocol::HlsCmaf } else { Protocol::HlsTs }
+}
+
+/// Returns the name of a track's coding in `CODECS`.
+///
+/// MP3 in TS is named by its audio object type (ISO/IEC 14496-3 Table 1.17). An `esds`, from which
+/// the name `mp4a.6B` comes, exists in MP4 only, and hls.js refuses that name in TS.
+fn codec_name(track: &Track, protocol: Protocol) -> &str {
+    match (protocol, &track.codec.config) {
+        (Protocol::HlsTs, Config::Mp3) => "mp4a.40.34",
+        _ => &track.codec.rfc6381,
+    }
 }
 
 /// Returns the container that URLs in a playlist of a protocol name.

@@ -1,7 +1,7 @@
 //! HLS playlists, parsed and followed as a player does.
 
 use crate::{
-    media::{avc_aac, hevc, ladder, shared, with_sidx},
+    media::{avc_aac, hevc, ladder, probed, shared, with_sidx},
     player::{Presentation, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
@@ -36,6 +36,14 @@ fn check_playlist(what: &str, played: &Presentation, total: f64) {
     assert_eq!(playlist.version, Some(version), "{what}");
 }
 
+/// Returns the kinds of the streams that ffprobe finds in segments.
+fn kinds(name: &str, played: &Presentation) -> Vec<String> {
+    let mut kinds: Vec<String> =
+        probed(&format!("{name}.ts"), &played.whole()).streams.iter().map(|s| s.kind.clone()).collect();
+    kinds.sort();
+    kinds
+}
+
 /// Returns the bits per second of the actual segments: the peak of any that lasts at least half the
 /// target, and the average.
 fn rates(played: &[&Presentation]) -> (u64, u64) {
@@ -52,38 +60,34 @@ fn rates(played: &[&Presentation]) -> (u64, u64) {
     (peak, (all * 1_000_000).div_ceil(lead.durations.iter().sum()))
 }
 
+/// Some players lose their position over an `EXT-X-MEDIA` without URI, which stands for audio that
+/// the variants hold.
 #[test]
-fn ts_muxes_one_language_and_lists_the_others_as_renditions() {
+fn no_audio_of_several_in_ts_is_without_a_uri() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let (text, playlist) = multivariant(&mut origin, "");
     assert!(text.starts_with("#EXTM3U\n#EXT-X-VERSION:4\n#EXT-X-INDEPENDENT-SEGMENTS\n"), "{text}");
     let audio: Vec<_> = playlist
         .alternatives
         .iter()
-        .map(|a| {
-            (
-                a.name.as_str(),
-                a.language.as_deref(),
-                a.default,
-                a.autoselect,
-                a.uri.is_some(),
-                a.channels.as_deref(),
-            )
-        })
+        .map(|a| (a.name.as_str(), a.language.as_deref(), a.default, a.autoselect, a.channels.as_deref()))
         .collect();
-    assert_eq!(
-        audio,
-        [
-            ("eng", Some("eng"), true, true, false, Some("1")),
-            ("fra", Some("fra"), false, true, true, Some("1")),
-        ]
-    );
+    let expected =
+        [("eng", Some("eng"), true, true, Some("1")), ("fra", Some("fra"), false, true, Some("1"))];
+    assert_eq!(audio, expected);
     let list = variants(&playlist);
     assert_eq!(list.len(), 3);
     let sizes: Vec<_> = list.iter().map(|v| v.resolution.unwrap()).map(|r| (r.width, r.height)).collect();
     assert_eq!(sizes, [(320, 180), (512, 288), (640, 360)]);
-    let french = play(&mut origin, playlist.alternatives[1].uri.as_ref().unwrap());
-    check_playlist("fra", &french, 9.0);
+    let audio: Vec<Presentation> = playlist
+        .alternatives
+        .iter()
+        .map(|a| play(&mut origin, a.uri.as_ref().unwrap_or_else(|| panic!("{text}"))))
+        .collect();
+    for played in &audio {
+        check_playlist("audio", played, 9.0);
+        assert_eq!(kinds("hls-audio", played), ["audio"]);
+    }
     for variant in &list {
         assert_eq!(variant.frame_rate, Some(25.0));
         assert!(variant.codecs.as_ref().unwrap().starts_with("avc1."));
@@ -93,10 +97,12 @@ fn ts_muxes_one_language_and_lists_the_others_as_renditions() {
         assert_eq!(range.to_string(), "SDR");
         let played = play(&mut origin, &variant.uri);
         check_playlist(&variant.uri, &played, 9.0);
-        let (peak, average) = rates(&[&played, &french]);
+        assert_eq!(kinds("hls-video", &played), ["video"]);
+        let with: Vec<(u64, u64)> = audio.iter().map(|audio| rates(&[&played, audio])).collect();
+        let peak = with.iter().map(|&(peak, _)| peak).max().unwrap();
         assert!(variant.bandwidth >= peak, "{} {peak}", variant.bandwidth);
         assert!(variant.bandwidth <= peak + peak / 8, "{} {peak}", variant.bandwidth);
-        assert_eq!(variant.average_bandwidth, Some(average));
+        assert_eq!(variant.average_bandwidth, with.iter().map(|&(_, average)| average).max());
     }
     for variant in playlist.variants.iter().filter(|variant| variant.is_i_frame) {
         let played = play(&mut origin, &variant.uri);
@@ -107,6 +113,18 @@ fn ts_muxes_one_language_and_lists_the_others_as_renditions() {
         assert_eq!(variant.average_bandwidth, Some(average));
     }
     assert_eq!(playlist.variants.iter().filter(|variant| variant.is_i_frame).count(), 3);
+}
+
+/// URLs of playlists that muxed video with one of several languages still work.
+#[test]
+fn any_audio_can_be_muxed_with_the_video() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let video = origin.names(TrackKind::Video).remove(0);
+    for audio in origin.names(TrackKind::Audio) {
+        let played = play(&mut origin, &format!("x-{audio}-{video}.m3u8"));
+        check_playlist("muxed", &played, 9.0);
+        assert_eq!(kinds("hls-muxed", &played), ["audio", "video"]);
+    }
 }
 
 /// Without a choice there is no rendition.
@@ -157,6 +175,24 @@ fn cmaf_lists_all_audio_as_renditions() {
         let played = play(&mut origin, &variant.uri);
         check_playlist(&variant.uri, &played, 9.0);
         assert!(played.text.contains("#EXT-X-MAP:URI=\"../hls/"), "{}", played.text);
+    }
+}
+
+#[test]
+fn mp3_in_ts_is_not_named_by_its_object_type() {
+    // hls.js takes `mp4a.6B` in fMP4 only.
+    let file = make(
+        "hls-mp3",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 \
+         -f lavfi -i sine=frequency=440:sample_rate=44100:duration=6 \
+         -c:v libx264 -preset ultrafast -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p \
+         -c:a libmp3lame -b:a 64k",
+    );
+    let mut origin = Origin::open(&[&file], TARGET);
+    for (query, codec) in [("", ",mp4a.40.34"), ("?hls_fmp4", ",mp4a.6B")] {
+        let (text, playlist) = multivariant(&mut origin, query);
+        assert!(variants(&playlist)[0].codecs.as_ref().unwrap().ends_with(codec), "{text}");
     }
 }
 
@@ -222,9 +258,12 @@ fn audio_alone_is_listed_as_variants() {
             check_playlist(&variant.uri, &played, 9.0);
             assert_eq!(variant.average_bandwidth, Some(rates(&[&played]).1));
         }
-        let other: Vec<_> = playlist.alternatives.iter().filter(|a| a.uri.is_some()).collect();
-        assert_eq!(other.len(), 1, "{text}");
-        assert_eq!(other[0].language.as_deref(), Some("deu"));
+        let renditions: Vec<_> =
+            playlist.alternatives.iter().map(|a| (a.language.as_deref(), a.default)).collect();
+        assert_eq!(renditions, [(Some("eng"), true), (Some("deu"), false)], "{text}");
+        // The default plays from the playlist of its variant.
+        let of = |n: usize| playlist.alternatives[n].uri.as_ref();
+        assert!(of(0) == Some(&playlist.variants[0].uri) && of(1).is_some(), "{text}");
     }
 }
 

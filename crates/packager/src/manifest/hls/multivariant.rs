@@ -2,7 +2,7 @@
 
 use super::{
     attributes::PlaylistTag,
-    carried, container_of, protocol_of,
+    carried, codec_name, container_of, protocol_of,
     rates::Rates,
     renditions::{Group, Renditions, groups},
 };
@@ -63,17 +63,17 @@ struct Variant<'a> {
 
 impl<'a> Multivariant<'a> {
     fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
-        let in_ts = self.protocol == Protocol::HlsTs;
-        let audio = groups(self.title, audio, "audio");
-        // With a single muxed audio track there is nothing to choose: the variant describes it. A
-        // group of one without URI adds nothing, and some players lose their position over it.
-        let is_lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
-        if !is_lone {
-            self.write_groups("AUDIO", &audio, in_ts, text);
+        // Nothing can be chosen of a single audio track, so TS variants hold it. Several tracks are
+        // renditions with a URI each: some players lose their position over one without URI, which
+        // stands for audio in the variants.
+        let is_muxed = self.protocol == Protocol::HlsTs && audio.len() == 1;
+        let audio = groups(self.title, audio, self.protocol, "audio");
+        if !is_muxed {
+            self.write_groups("AUDIO", &audio, text);
         }
         let subtitles = carried(self.title, TrackKind::Text, self.protocol);
-        let subtitles = groups(self.title, &subtitles, "subtitles");
-        self.write_groups("SUBTITLES", &subtitles, false, text);
+        let subtitles = groups(self.title, &subtitles, self.protocol, "subtitles");
+        self.write_groups("SUBTITLES", &subtitles, text);
 
         // Returns one `None` if there are no groups, so that a variant without a group is written.
         fn or_none(groups: &[Group]) -> Vec<Option<&Group>> {
@@ -84,18 +84,18 @@ impl<'a> Multivariant<'a> {
                 for &video in video {
                     let mut tracks = vec![video];
                     // URLs name audio first.
-                    tracks.splice(..0, audio.filter(|_| in_ts).map(|group| group.default));
+                    tracks.splice(..0, audio.filter(|_| is_muxed).map(|group| group.default));
                     let codecs = [
-                        Some(self.track(video).codec.rfc6381.as_str()),
-                        audio.map(|group| group.codecs(self.title)),
-                        subtitles.map(|group| group.codecs(self.title)),
+                        Some(self.codec(video)),
+                        audio.map(|group| self.codec(group.default)),
+                        subtitles.map(|group| self.codec(group.default)),
                     ];
                     self.write_variant(
                         &Variant {
                             tracks,
-                            bitrate: self.bitrate(video, audio),
+                            bitrate: self.bitrate(video, audio, is_muxed),
                             codecs: codecs.into_iter().flatten().collect(),
-                            audio: audio.filter(|_| !is_lone).map(|group| group.id.as_str()),
+                            audio: audio.filter(|_| !is_muxed).map(|group| group.id.as_str()),
                             subtitles: subtitles.map(|group| group.id.as_str()),
                         },
                         text,
@@ -110,7 +110,7 @@ impl<'a> Multivariant<'a> {
 
     /// Writes a variant for every track in the default's language, and renditions for others.
     fn audio_only(&self, audio: &[usize], text: &mut String) {
-        let groups = groups(self.title, audio, "audio");
+        let groups = groups(self.title, audio, self.protocol, "audio");
         let language = |i: usize| &self.track(i).language;
         let has_languages =
             |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
@@ -119,7 +119,7 @@ impl<'a> Multivariant<'a> {
             let mut members = group.members.clone();
             members.retain(|&i| i == group.default || language(i) != language(group.default));
             let listed = Group { id: group.id.clone(), members, default: group.default };
-            self.write_groups("AUDIO", std::slice::from_ref(&listed), true, text);
+            self.write_groups("AUDIO", std::slice::from_ref(&listed), text);
         }
         for group in &groups {
             let same = |&&i: &&usize| language(i) == language(group.default);
@@ -127,7 +127,7 @@ impl<'a> Multivariant<'a> {
                 let variant = Variant {
                     tracks: vec![i],
                     bitrate: self.rates.of(&[i], &[]),
-                    codecs: vec![self.track(i).codec.rfc6381.as_str()],
+                    codecs: vec![self.codec(i)],
                     audio: has_languages(group).then_some(group.id.as_str()),
                     subtitles: None,
                 };
@@ -136,20 +136,8 @@ impl<'a> Multivariant<'a> {
         }
     }
 
-    fn write_groups(
-        &self,
-        kind: &'static str,
-        groups: &[Group],
-        default_in_variant: bool,
-        text: &mut String,
-    ) {
-        let renditions = Renditions {
-            title: self.title,
-            links: self.links,
-            kind,
-            protocol: self.protocol,
-            default_in_variant,
-        };
+    fn write_groups(&self, kind: &'static str, groups: &[Group], text: &mut String) {
+        let renditions = Renditions { title: self.title, links: self.links, kind, protocol: self.protocol };
         for group in groups {
             renditions.write(group, text);
         }
@@ -202,14 +190,11 @@ impl<'a> Multivariant<'a> {
     }
 
     /// Returns the highest bit rate of a video with any rendition of a group (RFC 8216 §4.3.4.2).
-    fn bitrate(&self, video: usize, audio: Option<&Group>) -> Bitrate {
+    fn bitrate(&self, video: usize, audio: Option<&Group>, is_muxed: bool) -> Bitrate {
         let Some(group) = audio else { return self.rates.of(&[video], &[]) };
-        let rate = |&member: &usize| {
-            if self.protocol != Protocol::HlsTs || member == group.default {
-                return self.rates.of(&[video, member], &[]);
-            }
-            // The variant holds the default rendition, whichever rendition plays.
-            self.rates.of(&[video, group.default], &[member])
+        let rate = |&member: &usize| match is_muxed {
+            true => self.rates.of(&[video, member], &[]),
+            false => self.rates.of(&[video], &[member]),
         };
         let none = Bitrate { peak: 0, average: 0 };
         group.members.iter().map(rate).fold(none, |most, rate| Bitrate {
@@ -220,6 +205,10 @@ impl<'a> Multivariant<'a> {
 
     fn track(&self, index: usize) -> &'a Track {
         track(self.title, index)
+    }
+
+    fn codec(&self, index: usize) -> &'a str {
+        codec_name(self.track(index), self.protocol)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Audio and subtitle groups: the renditions that a player may choose from.
 
-use super::attributes::PlaylistTag;
+use super::{attributes::PlaylistTag, codec_name};
 use crate::{
     address::Links,
     carry::Protocol,
@@ -19,21 +19,14 @@ pub(super) struct Group {
     pub(super) default: usize,
 }
 
-impl Group {
-    /// Returns `CODECS`, which is the same for all members.
-    pub(super) fn codecs<'a>(&self, title: &'a Title) -> &'a str {
-        &track(title, self.default).codec.rfc6381
-    }
-}
-
 /// Groups tracks of one codec and channel layout. The group of the title's default comes first. In
 /// every group the default is of the same language, if possible.
-pub(super) fn groups(title: &Title, tracks: &[usize], id: &str) -> Vec<Group> {
+pub(super) fn groups(title: &Title, tracks: &[usize], protocol: Protocol, id: &str) -> Vec<Group> {
     let key = |i: usize| {
         let track = track(title, i);
-        (&track.codec.rfc6381, audio_of(track).map(|audio| (audio.channels, audio.joc)))
+        (codec_name(track, protocol), audio_of(track).map(|audio| (audio.channels, audio.joc)))
     };
-    let Some(main) = default_of(title, tracks, None) else { return Vec::new() };
+    let Some(&main) = tracks.first() else { return Vec::new() };
     let mut sets: Vec<Vec<usize>> = Vec::new();
     for &i in tracks {
         match sets.iter_mut().find(|set| set.first().is_some_and(|&other| key(other) == key(i))) {
@@ -46,24 +39,18 @@ pub(super) fn groups(title: &Title, tracks: &[usize], id: &str) -> Vec<Group> {
     (1..)
         .zip(sets)
         .filter_map(|(number, members)| {
-            let default = default_of(title, &members, Some(main))?;
+            let default = default_of(title, &members, main)?;
             let id = if several { format!("{id}-{number}") } else { id.to_owned() };
             Some(Group { id, members, default })
         })
         .collect()
 }
 
-/// Returns `main` if it is in the list. Otherwise returns the first enabled track in the language
-/// of `main`, else the first track in it, else the first enabled track, else the first track.
-fn default_of(title: &Title, tracks: &[usize], main: Option<usize>) -> Option<usize> {
-    let same = |&&i: &&usize| main.is_none_or(|main| track(title, i).language == track(title, main).language);
-    let enabled = |&&i: &&usize| track(title, i).enabled;
-    let all = || tracks.iter();
-    main.filter(|main| tracks.contains(main))
-        .or_else(|| all().filter(same).find(enabled).copied())
-        .or_else(|| all().find(same).copied().filter(|_| main.is_some()))
-        .or_else(|| all().find(enabled).copied())
-        .or_else(|| all().next().copied())
+/// Returns `main` if it is in the list, else the first track in its language, else the first track.
+fn default_of(title: &Title, tracks: &[usize], main: usize) -> Option<usize> {
+    let language = |i: usize| &track(title, i).language;
+    let same = || tracks.iter().copied().find(|&i| language(i) == language(main));
+    tracks.contains(&main).then_some(main).or_else(same).or(tracks.first().copied())
 }
 
 /// Writes the `EXT-X-MEDIA` tags of groups.
@@ -73,8 +60,6 @@ pub(super) struct Renditions<'a> {
     /// `AUDIO` or `SUBTITLES`.
     pub(super) kind: &'static str,
     pub(super) protocol: Protocol,
-    /// True if the variant itself holds the media of the default.
-    pub(super) default_in_variant: bool,
 }
 
 impl Renditions<'_> {
@@ -91,7 +76,6 @@ impl Renditions<'_> {
             // Of renditions that a player cannot tell apart, only one may be auto-selected.
             let is_selectable = self.is_selectable(group, i);
             let track_name = &self.title.tracks()[i].name;
-            let uri = (!(default && self.default_in_variant)).then(|| self.uri(track_name));
             PlaylistTag::new("EXT-X-MEDIA")
                 .plain("TYPE", self.kind)
                 .quoted("GROUP-ID", &group.id)
@@ -100,7 +84,7 @@ impl Renditions<'_> {
                 .plain("DEFAULT", if default { "YES" } else { "NO" })
                 .plain("AUTOSELECT", if default || is_selectable { "YES" } else { "NO" })
                 .quoted_if("CHANNELS", channels(track(self.title, i)).as_deref())
-                .quoted_if("URI", uri.as_deref())
+                .quoted("URI", &self.uri(track_name))
                 .write(playlist);
             names.push(base.to_owned());
         }
