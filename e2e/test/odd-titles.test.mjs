@@ -67,7 +67,8 @@ describe("odd titles", { skip: noFfmpeg, concurrency: 2 }, () => {
         // Across the first edge of two segments.
         await viewer.plays(5);
         const { duration } = await viewer.state();
-        assert.ok(Math.abs(duration - SECONDS) < 0.2, `${duration} s long`);
+        // Smooth Streaming adds the longest time by which frames are reordered.
+        assert.ok(Math.abs(duration - SECONDS) < 0.3, `${duration} s long`);
         for (const seconds of [11.4, 2.5, 7.8]) {
           await viewer.seek(seconds);
           await viewer.plays(1.5);

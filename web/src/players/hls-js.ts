@@ -21,6 +21,14 @@ const isLateDecoder = ({ details, bufferInfo }: ErrorData): boolean =>
 const isStartGap = ({ details, bufferInfo }: ErrorData, longest: number): boolean =>
   details === ErrorDetails.BUFFER_SEEK_OVER_HOLE && bufferInfo?.end === 0 && (bufferInfo.nextStart ?? Infinity) <= longest;
 
+/**
+ * Returns true if hls.js has not counted an append of audio. It lets audio wait for video, and if
+ * the video arrives meanwhile, it takes the end of the wait for that of the append. An append that
+ * really adds nothing is repeated, and counted again.
+ */
+const isUncountedAppend = ({ details, parent, appendsWithoutProgress }: ErrorData): boolean =>
+  details === ErrorDetails.BUFFER_APPEND_NO_PROGRESS && parent === "audio" && appendsWithoutProgress === 1;
+
 export const open: OpenSession = async (video, manifest, listener) => {
   const hls = new Hls({ enableWorker: false });
 
@@ -29,7 +37,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     hls.on(change, () => listener.changed());
   }
   hls.on(Events.ERROR, (_, data) => {
-    if (isLateDecoder(data) || isStartGap(data, hls.config.maxBufferHole)) return;
+    if (isLateDecoder(data) || isStartGap(data, hls.config.maxBufferHole) || isUncountedAppend(data)) return;
     const { type, details, fatal, error, url, frag, response } = data;
     const status = response?.code ? `, HTTP ${response.code}` : "";
     const failedUrl = url ?? frag?.url;
