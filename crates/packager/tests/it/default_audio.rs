@@ -2,10 +2,10 @@
 
 use crate::{
     hds,
-    origin::Origin,
     player::{BASE, fetch, multivariant},
     smooth,
 };
+use latemux_testmedia::origin::Origin;
 use latemux_testmedia::recipe::{aac, make};
 use std::time::Duration;
 
