@@ -74,7 +74,7 @@ fn parts_are_merged_from_a_bucket() {
         rows.map(|row| row.split(',').take(4).collect::<Vec<_>>().join(",")).collect()
     };
     assert_eq!(rows("s3://library/runs/a"), rows(here));
-    assert_eq!(rows(here).len(), 3, "{table}");
+    assert_eq!(rows(here).len(), 4, "{table}");
     // Without a place for its results, a run does not start.
     let refused = load("0/1", "s3://nobody/a");
     assert!(
@@ -203,5 +203,5 @@ fn a_run_with_a_silent_bucket_can_be_stopped() {
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
     assert!(only_error_line(&output).contains("stopped: the last results are not written"));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("hls.muxed"), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("hls.video"), "{}", said(&output));
 }

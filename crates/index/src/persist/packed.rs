@@ -25,8 +25,8 @@ const MAX_SUM: u64 = (MAX_SAMPLES as u64) << 32;
 /// Presentation times and shifts of tracks that are served.
 pub(super) const TIMES: RangeInclusive<i64> = -Time::MAX_TICKS..=Time::MAX_TICKS;
 
-/// Decode times on the output timeline.
-pub(super) const DECODE_TIMES: RangeInclusive<i64> = 0..=2 * Time::MAX_TICKS;
+/// Decode times on the output timeline. Those of samples that an edit list hides may be negative.
+pub(super) const DECODE_TIMES: RangeInclusive<i64> = -Time::MAX_TICKS..=2 * Time::MAX_TICKS;
 
 pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
     match &column.0 {
