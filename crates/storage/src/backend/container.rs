@@ -100,7 +100,7 @@ enum NoCredentials {
     Token(std::io::Error),
     #[error("the token is not a valid header")]
     TokenText,
-    #[error(transparent)]
+    #[error("the agent cannot be asked")]
     Failure(#[from] Failure),
     /// Not a [`Failure`], which would mean that the object is missing or access to it denied.
     #[error("the agent answered {0}")]
