@@ -1,5 +1,6 @@
 //! Manifests as text, made from the index alone.
 
+mod access_point;
 pub(crate) mod dash;
 pub(crate) mod hds;
 pub(crate) mod hls;

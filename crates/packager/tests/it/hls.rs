@@ -1,7 +1,7 @@
 //! HLS playlists, parsed and followed as a player does.
 
 use crate::{
-    media::{avc_aac, hevc, ladder, probed, shared, with_sidx},
+    media::{avc_aac, hevc, hevc_open, ladder, probed, shared, with_mfra, with_sidx},
     player::{Presentation, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
@@ -9,7 +9,7 @@ use latemux_packager::{PackError, Resource, address::HlsContainer};
 use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{probe::probe, recipe::make};
 use m3u8_rs::{MasterPlaylist, MediaPlaylistType, VariantStream};
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
@@ -21,7 +21,9 @@ fn variants(playlist: &MasterPlaylist) -> Vec<&VariantStream> {
 fn check_playlist(what: &str, played: &Presentation, total: f64) {
     let playlist = &played.playlist;
     assert!(playlist.end_list && playlist.playlist_type == Some(MediaPlaylistType::Vod), "{what}");
-    assert!(playlist.independent_segments && playlist.unknown_tags.is_empty(), "{what}");
+    assert!(playlist.unknown_tags.is_empty(), "{what}");
+    // The GOPs of video are known, but for that in fragments.
+    assert_eq!(playlist.independent_segments, what != "sidx", "{what}");
     let longest = played.durations.iter().map(|micros| (micros + 500_000) / 1_000_000).max().unwrap();
     assert_eq!(playlist.target_duration, longest.max(1), "{what}");
     let sum: u64 = played.durations.iter().sum();
@@ -330,6 +332,50 @@ fn iframe_playlists_hold_one_key_frame_for_each_segment() {
     assert!(packets.iter().all(|packet| packet.key));
     std::fs::remove_file(file).unwrap();
     assert!(fetch(&mut origin, "/a/x.mp4/keyframes/x-video=1-1.ts").is_err());
+}
+
+/// Makes AVC with open GOPs, and AAC.
+fn avc_open() -> PathBuf {
+    make(
+        "hls-avc-open",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=8 \
+         -f lavfi -i sine=frequency=440:sample_rate=48000:duration=8 -c:v libx264 -preset veryfast \
+         -x264-params open-gop=1:keyint=25:min-keyint=25:scenecut=0:bframes=2 -pix_fmt yuv420p \
+         -c:a aac -b:a 64k",
+    )
+}
+
+#[test]
+fn segments_of_open_gops_were_called_independent() {
+    for (file, query, promised) in [
+        (hevc(), "", true),
+        (hevc(), "?vbegin=1.1&vend=4", true),
+        (hevc_open(), "", false),
+        (hevc_open(), "?vbegin=1.1&vend=4", false),
+        (avc_aac(), "", true),
+        (avc_open(), "", false),
+        (avc_open(), "?hls_fmp4", false),
+        // Without its video, every sample is an access point.
+        (avc_open(), "?filter=type%3D%3D%22audio%22", true),
+        // The samples of fragments are not known.
+        (with_sidx(), "", false),
+        (with_mfra(), "?hls_fmp4", false),
+        (with_mfra(), "?filter=type%3D%3D%22audio%22", true),
+    ] {
+        let mut origin = Origin::open(&[&file], TARGET);
+        let (text, playlist) = multivariant(&mut origin, query);
+        assert_eq!(playlist.independent_segments, promised, "{} {query}: {text}", file.display());
+        for variant in &playlist.variants {
+            let played = play(&mut origin, &variant.uri);
+            // A key frame alone needs no other segment.
+            let promised = promised || variant.is_i_frame;
+            assert_eq!(played.playlist.independent_segments, promised, "{} {}", file.display(), variant.uri);
+        }
+        for audio in playlist.alternatives.iter().filter_map(|audio| audio.uri.as_ref()) {
+            assert!(play(&mut origin, audio).playlist.independent_segments, "{} {audio}", file.display());
+        }
+    }
 }
 
 /// Asserts that all segments of the CMAF playlists have the same bytes as in DASH.

@@ -5,7 +5,7 @@ use crate::{
     PackError, Resource,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::MICROS,
+    manifest::{MICROS, access_point::is_independent},
     segment::PackedTracks,
     selection::Selected,
 };
@@ -35,16 +35,17 @@ pub(crate) fn media(
     let protocol = protocol_for(title, &indexes, container)?;
     let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks()[i].name.clone()).collect();
     let list = Playlist { selected, tracks: &indexes, minimum: selected.minimum };
+    let tags = if indexes.iter().all(|&i| is_independent(title, i)) { INDEPENDENT } else { "" };
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
     };
     if protocol == Protocol::HlsTs {
         // Decimal durations need version 3.
-        return list.text(3, "", None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
+        return list.text(3, tags, None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
     }
     // EXT-X-MAP outside of I-frame playlists needs version 6.
     let init = links.hls_init(names.clone());
-    list.text(6, "", Some(&init), |n| url(&Resource::HlsSegment(names.clone(), n + 1), n))
+    list.text(6, tags, Some(&init), |n| url(&Resource::HlsSegment(names.clone(), n + 1), n))
 }
 
 /// Returns an I-frame playlist: the sync sample at the start of each segment of a video track, each
@@ -64,14 +65,18 @@ pub(crate) fn iframes(
     let list = Playlist { selected, tracks: &indexes, minimum: None };
     let index = indexes.first().copied().unwrap_or_default();
     let url = |frame: &Resource, number| links.hls_iframe(frame, selected.iframe_extent(index, number));
-    let only = "#EXT-X-I-FRAMES-ONLY\n";
+    // A sync sample is decodable alone, even at the start of an open GOP.
+    let only = format!("{INDEPENDENT}#EXT-X-I-FRAMES-ONLY\n");
     if protocol == Protocol::HlsTs {
-        list.text(4, only, None, |n| url(&Resource::HlsIFrameTs(track.clone(), n + 1), n))
+        list.text(4, &only, None, |n| url(&Resource::HlsIFrameTs(track.clone(), n + 1), n))
     } else {
         let init = links.hls_init(vec![track.clone()]);
-        list.text(6, only, Some(&init), |n| url(&Resource::HlsIFrameCmaf(track.clone(), n + 1), n))
+        list.text(6, &only, Some(&init), |n| url(&Resource::HlsIFrameCmaf(track.clone(), n + 1), n))
     }
 }
+
+/// The tag that promises that each segment is decodable without others (RFC 8216 §4.3.5.1).
+pub(super) const INDEPENDENT: &str = "#EXT-X-INDEPENDENT-SEGMENTS\n";
 
 /// The common parts of all playlists that list segments.
 struct Playlist<'a> {
@@ -82,7 +87,8 @@ struct Playlist<'a> {
 }
 
 impl Playlist<'_> {
-    /// Returns the text of the playlist. `url` receives the 0-based number of a segment.
+    /// Returns the text of the playlist. `tags` are those that not all playlists have. `url`
+    /// receives the 0-based number of a segment.
     fn text(
         &self,
         version: u32,
@@ -99,7 +105,7 @@ impl Playlist<'_> {
         let target = target_duration(segments.iter().map(|(_, micros)| *micros));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "#EXT-X-TARGETDURATION:{target}");
-        text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n");
+        text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n");
         text.push_str(tags);
         if let Some(init) = init {
             PlaylistTag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);

@@ -2,7 +2,9 @@
 
 use super::{
     attributes::PlaylistTag,
-    carried, codec_name, container_of, protocol_of,
+    carried, codec_name, container_of,
+    media::INDEPENDENT,
+    protocol_of,
     rates::Rates,
     renditions::{Group, Renditions, groups},
 };
@@ -10,7 +12,7 @@ use crate::{
     PackError,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::{carries_none, constant_frame_rate, track, video_of},
+    manifest::{access_point::is_independent, carries_none, constant_frame_rate, track, video_of},
     selection::Selected,
     sizes::{Bitrate, SegmentSize},
 };
@@ -35,7 +37,12 @@ pub(crate) fn multivariant(
     }
     // EXT-X-MEDIA came with version 4, EXT-X-MAP of the media playlists with version 6.
     let version = if protocol == Protocol::HlsTs { 4 } else { 6 };
-    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n#EXT-X-INDEPENDENT-SEGMENTS\n");
+    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
+    // The tag applies to the segments of all media playlists.
+    let text_tracks = carried(title, TrackKind::Text, protocol);
+    if [&video, &audio, &text_tracks].into_iter().flatten().all(|&i| is_independent(title, i)) {
+        text.push_str(INDEPENDENT);
+    }
     if video.is_empty() {
         list.audio_only(&audio, &mut text);
     } else {
