@@ -226,9 +226,10 @@ fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bitrate {
     /// Highest rate of any run of segments that lasts between half and one and a half times the
-    /// target duration, rounded up. The target duration is the longest segment's in whole seconds.
-    /// This is `BANDWIDTH` (RFC 8216 §4.3.4.2 and §1, "peak segment bit rate" of RFC 8216bis
-    /// §4.4.6.2) and `@bandwidth`. A last segment of a few frames does not determine it.
+    /// target duration, rounded up, and at least the average. The target duration is the longest
+    /// segment's in whole seconds. This is `BANDWIDTH` (RFC 8216 §4.3.4.2 and §1, "peak segment
+    /// bit rate" of RFC 8216bis §4.4.6.2) and `@bandwidth`. A last segment of a few frames does
+    /// not determine it.
     pub peak: u64,
     /// All bytes over the whole duration, rounded up: `AVERAGE-BANDWIDTH`.
     pub average: u64,

@@ -13,14 +13,15 @@ mod renditions;
 pub(crate) use media::{iframes, media};
 pub(crate) use multivariant::multivariant;
 
-use super::{is_listed, track};
+use super::{MICROS, is_listed, track};
 use crate::{
     PackError,
     address::HlsContainer,
     carry::{Protocol, carries},
+    segment::PackedTracks,
 };
 use latemux_index::{Title, Track, media::TrackKind, title::TrackName};
-use latemux_isobmff::{FourCc, codec::Config};
+use latemux_isobmff::{FourCc, Time, codec::Config, time::Round};
 
 /// Returns the tracks of a kind that a protocol carries, as indexes into [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
@@ -65,6 +66,17 @@ fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Res
     } else {
         Err(PackError::CannotCarry { protocol: Protocol::HlsCmaf.name(), format })
     }
+}
+
+/// Iterates over number and duration in microseconds of the segments of a playlist. Boundaries are
+/// rounded, not durations: however many there are, the sum is off by less than one microsecond.
+fn listed_segments<'a>(packed: &PackedTracks<'a>) -> impl Iterator<Item = (u32, i64)> + use<'a> {
+    let packed = *packed;
+    let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
+    packed
+        .numbers()
+        .filter_map(move |number| Some((number, packed.times(number)?)))
+        .map(move |(number, (start, end))| (number, (micros(end) - micros(start)).max(0)))
 }
 
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {

@@ -19,6 +19,7 @@ mod oracles;
 mod pack;
 mod player;
 mod quicktime;
+mod rates;
 mod selection;
 mod smooth;
 mod smooth_init;

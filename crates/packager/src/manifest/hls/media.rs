@@ -1,16 +1,15 @@
 //! Media and I-frame playlists.
 
-use super::{attributes::PlaylistTag, find, protocol_for};
+use super::{attributes::PlaylistTag, find, listed_segments, protocol_for};
 use crate::{
     PackError, Resource,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::{MICROS, access_point::is_independent},
+    manifest::access_point::is_independent,
     segment::PackedTracks,
     selection::Selected,
 };
 use latemux_index::{media::TrackKind, title::TrackName};
-use latemux_isobmff::{Time, time::Round};
 use std::{fmt::Write as _, time::Duration};
 
 /// Returns a media playlist of one track, or of video and audio muxed. Fails with
@@ -96,7 +95,9 @@ impl Playlist<'_> {
         init: Option<&str>,
         url: impl Fn(u32) -> String,
     ) -> Result<String, PackError> {
-        let segments = self.segments();
+        let packed = PackedTracks::new(self.selected.title(), self.tracks);
+        let packed = packed.ok_or(PackError::NothingInClip)?.joined(self.minimum);
+        let segments: Vec<(u32, i64)> = listed_segments(&packed).collect();
         // The track may have ended before the clip begins.
         if segments.is_empty() {
             return Err(PackError::NothingInClip);
@@ -117,19 +118,6 @@ impl Playlist<'_> {
         }
         text.push_str("#EXT-X-ENDLIST\n");
         Ok(text)
-    }
-
-    /// Returns number and duration in microseconds of every segment. Boundaries are rounded, not
-    /// durations: however many there are, the sum is off by less than one microsecond.
-    fn segments(&self) -> Vec<(u32, i64)> {
-        let Some(packed) = PackedTracks::new(self.selected.title(), self.tracks) else { return Vec::new() };
-        let packed = packed.joined(self.minimum);
-        let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
-        packed
-            .numbers()
-            .filter_map(|number| Some((number, packed.times(number)?)))
-            .map(|(number, (start, end))| (number, (micros(end) - micros(start)).max(0)))
-            .collect()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     carry::Protocol,
     manifest::{access_point::is_independent, carries_none, constant_frame_rate, track, video_of},
     selection::Selected,
-    sizes::{Bitrate, SegmentSize},
+    sizes::Bitrate,
 };
 use latemux_index::{Title, Track, media::TrackKind};
 use latemux_isobmff::codec::{Video, VideoRange};
@@ -58,6 +58,8 @@ struct Multivariant<'a> {
     rates: Rates<'a>,
 }
 
+const NO_BITRATE: Bitrate = Bitrate { peak: 0, average: 0 };
+
 /// One `EXT-X-STREAM-INF`.
 struct Variant<'a> {
     /// Indexes of the tracks in its playlist.
@@ -89,9 +91,8 @@ impl<'a> Multivariant<'a> {
         for audio in or_none(&audio) {
             for subtitles in or_none(&subtitles) {
                 for &video in video {
-                    let mut tracks = vec![video];
-                    // URLs name audio first.
-                    tracks.splice(..0, audio.filter(|_| is_muxed).map(|group| group.default));
+                    let muxed = audio.filter(|_| is_muxed).map(|group| group.default);
+                    let beside = [audio.filter(|_| !is_muxed), subtitles];
                     let codecs = [
                         Some(self.codec(video)),
                         audio.map(|group| self.codec(group.default)),
@@ -99,8 +100,9 @@ impl<'a> Multivariant<'a> {
                     ];
                     self.write_variant(
                         &Variant {
-                            tracks,
-                            bitrate: self.bitrate(video, audio, is_muxed),
+                            // URLs name audio first.
+                            tracks: muxed.into_iter().chain([video]).collect(),
+                            bitrate: self.bitrate(video, muxed, beside),
                             codecs: codecs.into_iter().flatten().collect(),
                             audio: audio.filter(|_| !is_muxed).map(|group| group.id.as_str()),
                             subtitles: subtitles.map(|group| group.id.as_str()),
@@ -131,9 +133,12 @@ impl<'a> Multivariant<'a> {
         for group in &groups {
             let same = |&&i: &&usize| language(i) == language(group.default);
             for &i in group.members.iter().filter(same) {
+                // A rendition in another language plays in its place.
+                let others = group.members.iter().filter(|&&other| language(other) != language(i));
+                let rates = others.chain([&i]).map(|&member| self.rates.of(&[member]));
                 let variant = Variant {
                     tracks: vec![i],
-                    bitrate: self.rates.of(&[i], &[]),
+                    bitrate: rates.fold(NO_BITRATE, highest),
                     codecs: vec![self.codec(i)],
                     audio: has_languages(group).then_some(group.id.as_str()),
                     subtitles: None,
@@ -172,17 +177,7 @@ impl<'a> Multivariant<'a> {
 
     fn write_iframes(&self, track: usize, text: &mut String) {
         let Some(video) = video_of(self.track(track)) else { return };
-        let title_track = &self.title.tracks()[track];
-        let segments: Vec<SegmentSize> = title_track
-            .numbers()
-            .zip(self.rates.iframes(track))
-            .filter_map(|(number, &bytes)| {
-                let segment = title_track.segment(number)?;
-                let duration = u64::try_from(segment.end - segment.start).unwrap_or(0);
-                Some(SegmentSize { bytes, duration: duration.max(1) })
-            })
-            .collect();
-        let bitrate = Bitrate::of(&segments, self.track(track).timescale.get());
+        let bitrate = self.rates.of_iframes(track);
         let name = self.title.tracks()[track].name.clone();
         let uri = self.links.hls_iframe_playlist(name, container_of(self.protocol));
         PlaylistTag::new("EXT-X-I-FRAME-STREAM-INF")
@@ -196,17 +191,15 @@ impl<'a> Multivariant<'a> {
             .write(text);
     }
 
-    /// Returns the highest bit rate of a video with any rendition of a group (RFC 8216 §4.3.4.2).
-    fn bitrate(&self, video: usize, audio: Option<&Group>, is_muxed: bool) -> Bitrate {
-        let Some(group) = audio else { return self.rates.of(&[video], &[]) };
-        let rate = |&member: &usize| match is_muxed {
-            true => self.rates.of(&[video, member], &[]),
-            false => self.rates.of(&[video], &[member]),
-        };
-        let none = Bitrate { peak: 0, average: 0 };
-        group.members.iter().map(rate).fold(none, |most, rate| Bitrate {
-            peak: most.peak.max(rate.peak),
-            average: most.average.max(rate.average),
+    /// Returns the largest sum of bit rates of the playlists that may play together (RFC 8216bis
+    /// §4.4.6.2): a video, with the audio muxed into it, and one rendition of each group.
+    fn bitrate(&self, video: usize, muxed: Option<usize>, beside: [Option<&Group>; 2]) -> Bitrate {
+        let tracks: Vec<usize> = [video].into_iter().chain(muxed).collect();
+        let highest_of =
+            |group: &Group| group.members.iter().map(|&i| self.rates.of(&[i])).fold(NO_BITRATE, highest);
+        beside.into_iter().flatten().map(highest_of).fold(self.rates.of(&tracks), |sum, rate| Bitrate {
+            peak: sum.peak.saturating_add(rate.peak),
+            average: sum.average.saturating_add(rate.average),
         })
     }
 
@@ -217,6 +210,10 @@ impl<'a> Multivariant<'a> {
     fn codec(&self, index: usize) -> &'a str {
         codec_name(self.track(index), self.protocol)
     }
+}
+
+fn highest(a: Bitrate, b: Bitrate) -> Bitrate {
+    Bitrate { peak: a.peak.max(b.peak), average: a.average.max(b.average) }
 }
 
 /// Returns `RESOLUTION`: the size of the picture as shown, with square pixels.

@@ -1,12 +1,14 @@
-//! Bit rates of variants. Each track's samples are read once, however many variants it is in.
+//! Bit rates of playlists. Each track's samples are read once, however many playlists it is in.
 
+use super::listed_segments;
 use crate::{
     carry::Protocol,
+    manifest::MICROS,
     segment::{PackedTracks, ts::PSI_BYTES},
     sizes::{Bitrate, SegmentSize, iframe_sizes, packed_sizes, segment_and_iframe_sizes},
 };
 use latemux_index::Title;
-use std::{borrow::Cow, cell::OnceCell, time::Duration};
+use std::{cell::OnceCell, time::Duration};
 
 /// Sizes of a title's tracks in a protocol, each computed on first use.
 #[derive(Debug)]
@@ -16,34 +18,30 @@ pub(super) struct Rates<'a> {
     minimum: Option<Duration>,
     /// For each track: bytes of its segments without PAT and PMT, and of its I-frames.
     own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
+    /// For each track: bit rates of the playlist of it alone.
+    alone: Vec<OnceCell<Bitrate>>,
 }
 
 impl<'a> Rates<'a> {
     pub(super) fn new(title: &'a Title, protocol: Protocol, minimum: Option<Duration>) -> Self {
-        Self { title, protocol, minimum, own: title.tracks().iter().map(|_| OnceCell::new()).collect() }
+        let own = title.tracks().iter().map(|_| OnceCell::new()).collect();
+        let alone = title.tracks().iter().map(|_| OnceCell::new()).collect();
+        Self { title, protocol, minimum, own, alone }
     }
 
-    /// Returns the bit rates of tracks packed into one segment each, played together with tracks
-    /// that have segments of their own. The first of all tracks is the lead. In CMAF, where no
-    /// tracks are packed together, the distinction has no effect.
-    pub(super) fn of(&self, packed: &[usize], beside: &[usize]) -> Bitrate {
-        let tracks: Vec<usize> = packed.iter().chain(beside).copied().collect();
-        let (Some(all), Some(&lead)) = (self.pack(&tracks), tracks.first()) else {
-            return Bitrate { peak: 0, average: 0 };
-        };
-        let psi = self.psi() * (1 + beside.len() as u64);
-        let mut bytes: Vec<u64> = self.own(lead).iter().map(|size| size + psi).collect();
-        for &track in tracks.iter().skip(1) {
-            for (sum, more) in bytes.iter_mut().zip(self.added(lead, track).iter()) {
-                *sum += *more;
-            }
+    /// Returns the bit rates of the media playlist of tracks, lead first.
+    pub(super) fn of(&self, tracks: &[usize]) -> Bitrate {
+        let compute = || rates_of(self.pack(tracks), &self.bytes(tracks));
+        match tracks {
+            [track] => self.alone.get(*track).map_or_else(compute, |cell| *cell.get_or_init(compute)),
+            _ => compute(),
         }
-        let segments: Vec<SegmentSize> = all
-            .numbers()
-            .zip(bytes)
-            .map(|(number, bytes)| SegmentSize { bytes, duration: all.duration(number) })
-            .collect();
-        Bitrate::of(&segments, self.title.track(all.lead()).timescale.get())
+    }
+
+    /// Returns the bit rates of the I-frame playlist of a track.
+    pub(super) fn of_iframes(&self, track: usize) -> Bitrate {
+        let iframes = self.computed(track).map_or(&[][..], |(_, iframes)| iframes);
+        rates_of(PackedTracks::new(self.title, &[track]), iframes)
     }
 
     fn pack<'t>(&'t self, tracks: &'t [usize]) -> Option<PackedTracks<'t>> {
@@ -54,17 +52,29 @@ impl<'a> Rates<'a> {
         self.pack(tracks).map(|packed| packed_sizes(self.title, &packed, self.protocol)).unwrap_or_default()
     }
 
+    /// Returns the bytes of each segment of tracks, lead first, as sent.
+    fn bytes(&self, tracks: &[usize]) -> Vec<u64> {
+        let Some((&lead, others)) = tracks.split_first() else { return Vec::new() };
+        let grid = |track: usize| &self.title.tracks()[track].grid_segments;
+        let differs = |&other: &usize| self.minimum.is_some() || grid(lead) != grid(other);
+        if others.iter().any(differs) {
+            return self.sizes(tracks);
+        }
+        let mut bytes: Vec<u64> = self.own(lead).iter().map(|size| size + self.psi()).collect();
+        for &track in others {
+            for (sum, more) in bytes.iter_mut().zip(self.own(track)) {
+                *sum += *more;
+            }
+        }
+        bytes
+    }
+
     fn psi(&self) -> u64 {
         if self.protocol == Protocol::HlsTs { PSI_BYTES } else { 0 }
     }
 
     fn own(&self, track: usize) -> &[u64] {
         self.computed(track).map_or(&[], |(own, _)| own)
-    }
-
-    /// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone.
-    pub(super) fn iframes(&self, track: usize) -> &[u64] {
-        self.computed(track).map_or(&[], |(_, iframes)| iframes)
     }
 
     fn computed(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
@@ -78,15 +88,14 @@ impl<'a> Rates<'a> {
         };
         self.own.get(track).map(|cell| cell.get_or_init(compute))
     }
+}
 
-    /// Returns the bytes that a track adds to each of the lead's segments.
-    fn added(&self, lead: usize, track: usize) -> Cow<'_, [u64]> {
-        let grid = |track: usize| &self.title.tracks()[track].grid_segments;
-        if self.minimum.is_none() && grid(lead) == grid(track) {
-            return Cow::Borrowed(self.own(track));
-        }
-        let both = self.sizes(&[lead, track]);
-        let alone = self.own(lead).iter().map(|size| size + self.psi());
-        both.iter().zip(alone).map(|(both, alone)| both.saturating_sub(alone)).collect()
-    }
+/// Returns the bit rates of segments of packed tracks, with the durations that a playlist states.
+fn rates_of(packed: Option<PackedTracks<'_>>, bytes: &[u64]) -> Bitrate {
+    let listed = packed.iter().flat_map(listed_segments);
+    let segments: Vec<SegmentSize> = listed
+        .zip(bytes)
+        .map(|((_, micros), &bytes)| SegmentSize { bytes, duration: u64::try_from(micros).unwrap_or(0) })
+        .collect();
+    Bitrate::of(&segments, MICROS.get())
 }
