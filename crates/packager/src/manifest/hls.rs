@@ -73,10 +73,15 @@ fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Res
 fn listed_segments<'a>(packed: &PackedTracks<'a>) -> impl Iterator<Item = (u32, i64)> + use<'a> {
     let packed = *packed;
     let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
-    packed
-        .numbers()
-        .filter_map(move |number| Some((number, packed.times(number)?)))
-        .map(move |(number, (start, end))| (number, (micros(end) - micros(start)).max(0)))
+    let mut last: Option<(Time, i64)> = None;
+    packed.numbers().filter_map(move |number| {
+        let (start, end) = packed.times(number)?;
+        // Most segments start where the one before ends.
+        let before = last.filter(|(time, _)| time.ticks == start.ticks).map(|(_, micros)| micros);
+        let (from, until) = (before.unwrap_or_else(|| micros(start)), micros(end));
+        last = Some((end, until));
+        Some((number, (until - from).max(0)))
+    })
 }
 
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {

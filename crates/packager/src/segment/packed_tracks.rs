@@ -118,8 +118,9 @@ impl<'a> PackedTracks<'a> {
                 let last = track.times.last().copied().unwrap_or_default();
                 end = end.max(Time::new(last, self.title.track(track).timescale));
             }
+            end = Time::new(end.in_scale(scale, Round::Up), scale);
         }
-        Some((Time::new(start, scale), Time::new(end.in_scale(scale, Round::Up), scale)))
+        Some((Time::new(start, scale), end))
     }
 
     /// Returns the duration of a segment (0-based), in ticks of the lead. At least 1.
