@@ -65,6 +65,7 @@ describe("a clip", { concurrency: 2 }, () => {
     try {
       const { page } = viewer;
       await page.getByLabel("Another title").fill(`${origin.address}harbour/.m3u8?hls_fmp4&${PART}`);
+      viewer.record.action();
       await page.getByRole("button", { name: "Open" }).click();
       await viewer.opened("dash", "dash.js");
       const part = () => new URL(page.url()).searchParams.get("part");

@@ -56,9 +56,15 @@ export async function readTracks(title: Pick<Selection, "title" | "part">, signa
   });
 }
 
-/** Returns true if this browser decodes a codec for a player. */
-function decodes(kind: Track["kind"], codec: string, player: PlayerId): boolean {
-  const type = `${kind}/mp4; codecs="${codec}"`;
+/** Returns the type of the media that a player hands to the browser. */
+function mediaType(kind: Track["kind"], codec: string, protocol: ProtocolId, player: PlayerId): string {
+  // hls.js takes MP3 out of TS as it is, and makes MP4 of all else.
+  const isPlainMp3 = protocol === "hls-ts" && player === "hls.js" && /^mp4a\.(40\.34|6[9b])/i.test(codec);
+  return isPlainMp3 ? "audio/mpeg" : `${kind}/mp4; codecs="${codec}"`;
+}
+
+/** Returns true if this browser decodes media of a type for a player. */
+function decodes(type: string, player: PlayerId): boolean {
   if (player === "browser") return document.createElement("video").canPlayType(type) !== "";
   const source = window.MediaSource ?? (window as { ManagedMediaSource?: typeof MediaSource }).ManagedMediaSource;
   return source?.isTypeSupported(type) ?? false;
@@ -67,8 +73,8 @@ function decodes(kind: Track["kind"], codec: string, player: PlayerId): boolean 
 /** Returns why a track cannot be played, or null if it can. */
 function reason({ kind, codec }: Track, protocol: ProtocolId, player: PlayerId): string | null {
   const [, name, least] = FAMILIES.find(([begin]) => begin.test(codec)) ?? [null, codec, codec];
-  if (!decodes(kind, codec, player)) {
-    return decodes(kind, least, player)
+  if (!decodes(mediaType(kind, codec, protocol, player), player)) {
+    return decodes(mediaType(kind, least, protocol, player), player)
       ? `this browser decodes ${name}, but not this profile or level (${codec})`
       : `this browser does not decode ${name} (${codec})`;
   }
