@@ -4,8 +4,8 @@
 use bytes::{BufMut, Bytes};
 use latemux_index::{
     MediaIndex, Sample,
-    media::fragment_samples::FragmentSamples,
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    media::fragment_samples::FragmentSamples,
 };
 use latemux_isobmff::{
     FourCc,
@@ -35,6 +35,7 @@ use latemux_isobmff::{
     },
     emit::{Container, EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox, fragment, segment_type},
     fragment::Moof,
+    matrix::Matrix,
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
 };
@@ -236,14 +237,18 @@ fn wvtt() -> SampleEntry {
     sample_entry(b"wvtt", 0, b"vttC", b"WEBVTT")
 }
 
+/// A quarter turn.
+const TURNED: Matrix = Matrix([0, 1 << 16, 0, -1 << 16, 0, 0, 0, 0, 1 << 30]);
+
 fn progressive() -> Vec<u8> {
-    let mvhd = Mvhd { timescale: scale(1000), duration: 60_000, next_track_id: 2 };
+    let mvhd = Mvhd { timescale: scale(1000), duration: 60_000, matrix: Matrix::UNITY, next_track_id: 2 };
     let tkhd = Tkhd {
         id: 1,
         enabled: true,
         duration: 60_000,
         alternate_group: 0,
         volume: 0,
+        matrix: TURNED,
         display_size: (1 << 20, 1 << 20),
     };
     let edits = [
@@ -286,9 +291,16 @@ fn progressive() -> Vec<u8> {
 /// Returns a `moov` that uses every 64-bit form.
 fn wide() -> Vec<u8> {
     let large = 1 << 40;
-    let mvhd = Mvhd { timescale: scale(1), duration: large, next_track_id: 2 };
-    let tkhd =
-        Tkhd { id: 1, enabled: false, duration: large, alternate_group: 1, volume: 0, display_size: (0, 0) };
+    let mvhd = Mvhd { timescale: scale(1), duration: large, matrix: TURNED, next_track_id: 2 };
+    let tkhd = Tkhd {
+        id: 1,
+        enabled: false,
+        duration: large,
+        alternate_group: 1,
+        volume: 0,
+        matrix: Matrix::UNITY,
+        display_size: (0, 0),
+    };
     let edits = [Edit { duration: large, media_time: Some(large), rate: 0 }];
     let mdhd = Mdhd { timescale: scale(1), duration: large, language: language("und") };
     let hdlr = Hdlr(FourCc(*b"text"));
@@ -317,6 +329,7 @@ fn init() -> Vec<u8> {
         timescale: scale(90_000),
         language: language("nb"),
         alternate_group: 0,
+        matrix: TURNED,
         display_size: (640 << 16, 360 << 16),
         sample_entries: vec![avc()],
         edit_media_time: 6000,
