@@ -12,9 +12,6 @@ const combinations = [
   { protocol: "dash", player: "shaka" },
   { protocol: "hls-ts", player: "hls.js" },
   { protocol: "hls-cmaf", player: "hls.js" },
-  // Shaka Player 5.2 jumps to the end if audio is muxed into the video's segments under an
-  // EXT-X-MEDIA without URI (RFC 8216, 4.3.4.2.1), once it has buffered to the end and then seeks
-  // out of its buffer.
   { protocol: "hls-ts", player: "shaka" },
   { protocol: "hls-cmaf", player: "shaka" },
   { protocol: "smooth", player: "dash.js" },

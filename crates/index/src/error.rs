@@ -32,7 +32,7 @@ pub enum IndexError {
     /// More of something than is read.
     #[error("more than {limit} {what}")]
     OverLimit {
-        /// What there is too much of, in the plural.
+        /// The things that are too many, in the plural.
         what: &'static str,
         /// The largest number that is read.
         limit: u64,

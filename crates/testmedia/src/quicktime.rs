@@ -22,7 +22,7 @@ pub struct QuickTime {
     pub audio_version: u8,
     /// Form of `colr`.
     pub colr: Colr,
-    /// If true, four zero bytes end each video entry.
+    /// True if four zero bytes end each video entry.
     pub terminator: bool,
     /// If true, video entries have the boxes `gama` and `fiel`, a vendor and qualities.
     pub extras: bool,

@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// The meaning of the order of a title's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectOrder {
-    /// They are sorted by name.
+    /// The order of names, as in a folder.
     ByName,
-    /// Somebody listed them in this order.
+    /// The order of a comma list.
     Listed,
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct ExplainedRefusals<T> {
     lines: RequestLines,
     /// Escaped bytes that did not fit into the reader's buffer.
     unread: Bytes,
-    /// What is left of the response to write in place of hyper's, and the length of hyper's.
+    /// The rest of the response that replaces hyper's, and the length of hyper's.
     instead: Option<(Bytes, usize)>,
 }
 

@@ -88,7 +88,7 @@ const RENDITION_WORDS: [&str; 70] = [
     "aud",
 ];
 
-/// What the decision needs of a file.
+/// The facts about a file that the decision uses.
 #[derive(Debug)]
 pub(crate) struct FileFacts<'a> {
     name: &'a str,
@@ -97,7 +97,7 @@ pub(crate) struct FileFacts<'a> {
     seconds: Option<f64>,
 }
 
-/// What the decision needs of a video track.
+/// The facts about a video track that the decision uses.
 #[derive(Debug)]
 struct VideoFacts {
     /// Coding name, size and dynamic range.
