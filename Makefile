@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load docs compare clean
+.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-hostile bench-load docs compare clean
 
 # The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -118,6 +118,11 @@ bench-cache: ## check the caches' limits, counted by nginx (ROWS="pairs crowd", 
 	$(stage)
 	@scripts/install-tools.sh media servers
 	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench cache
+
+bench-hostile: ## measure what hostile clients, files and storage cost, beside a normal viewer (ROWS="silent")
+	$(stage)
+	@scripts/install-tools.sh media servers
+	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench hostile
 
 bench-load: ## measure the load generator itself: bytes per core-second beside wrk, memory of a player
 	$(stage)

@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     let library = Library::make();
     let nginx = Nginx::start(library.root());
     let bench = Bench { nginx, library, titles: OnceCell::new(), with: words("WITH") };
-    let mut report = Report::new(&bench.with);
+    let mut report = Report::new("cache", &bench.with);
     for (name, run) in ROWS {
         if chosen.iter().any(|row| row == name || row == "all") {
             let begun = Instant::now();

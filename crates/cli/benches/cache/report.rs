@@ -28,6 +28,7 @@ impl Limit {
 
 /// The measurements so far.
 pub(crate) struct Report {
+    bench: &'static str,
     row: &'static str,
     lines: Vec<Value>,
     failed: usize,
@@ -35,11 +36,11 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(with: &[String]) -> Self {
+    pub(crate) fn new(bench: &'static str, with: &[String]) -> Self {
         if !with.is_empty() {
             println!("every latemux serve with {}", with.join(" "));
         }
-        Self { row: "", lines: Vec::new(), failed: 0, with: with.to_vec() }
+        Self { bench, row: "", lines: Vec::new(), failed: 0, with: with.to_vec() }
     }
 
     /// Begins a row. The following lines belong to it.
@@ -114,7 +115,7 @@ impl Report {
         });
         let results = root.join("bench/results");
         fs::create_dir_all(&results).unwrap();
-        let name = format!("cache-{}.json", date.replace(':', "-"));
+        let name = format!("{}-{}.json", self.bench, date.replace(':', "-"));
         fs::write(results.join(&name), serde_json::to_string_pretty(&report).unwrap() + "\n").unwrap();
         let limits = self.lines.iter().filter(|line| line["pass"].is_boolean()).count();
         println!("\n{} of {limits} limits hold; bench/results/{name}", limits - self.failed);

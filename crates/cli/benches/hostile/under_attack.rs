@@ -1,0 +1,124 @@
+//! One attack on a fresh origin, beside a viewer.
+
+use crate::{
+    Bench,
+    costs::Peaks,
+    origin::Origin,
+    report::{Limit, Report},
+    viewer::{Played, Viewer},
+};
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+const MIB: f64 = 1_048_576.0;
+/// Time that the viewer plays alone, then beside the attack.
+const PLAYING: Duration = Duration::from_secs(10);
+/// Memory of the process and its allocator beyond the budgets and a tenth of them.
+const BESIDE_BUDGETS: f64 = 64.0;
+
+/// What an attack must know.
+pub(crate) struct Target<'a> {
+    pub(crate) origin: &'a Origin,
+    at_full_force: &'a Barrier,
+    over: &'a AtomicBool,
+}
+
+impl Target<'_> {
+    /// Says that the attack is at its full force. The viewer's time beside it begins. An attack
+    /// calls this exactly once.
+    pub(crate) fn at_full_force(&self) {
+        self.at_full_force.wait();
+    }
+
+    /// Returns true once the attack must end.
+    pub(crate) fn over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Holds the attack as it is until it must end.
+    pub(crate) fn hold(&self) {
+        while !self.over() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Starts an origin with a configuration and flags, attacks it, and reports what it cost.
+///
+/// The attack runs on threads of lower priority. In the world it would run on other machines, and
+/// must not take the processor from the viewer here.
+pub(crate) fn run(
+    bench: &Bench,
+    report: &mut Report,
+    config: &str,
+    flags: &[&str],
+    attack: impl FnOnce(&Target<'_>) + Send,
+) {
+    let flags: Vec<String> =
+        flags.iter().map(|flag| (*flag).to_owned()).chain(bench.with.iter().cloned()).collect();
+    let origin = Origin::start(&bench.nginx.location(), config, &flags);
+    let mut viewer = Viewer::of(&origin);
+    let alone = play_for(&mut viewer, PLAYING);
+
+    let peaks = Peaks::default();
+    let (over, begun) = (AtomicBool::new(false), Barrier::new(2));
+    let mark = bench.nginx.mark();
+    let processor = origin.metric("process_cpu_seconds_total", &[]);
+    let beside = thread::scope(|scope| {
+        scope.spawn(|| peaks.watch(&origin, &over));
+        let target = Target { origin: &origin, at_full_force: &begun, over: &over };
+        scope.spawn(move || {
+            rustix::process::nice(10).unwrap();
+            attack(&target);
+        });
+        begun.wait();
+        let beside = play_for(&mut viewer, PLAYING);
+        over.store(true, Relaxed);
+        beside
+    });
+    let processor = origin.metric("process_cpu_seconds_total", &[]) - processor;
+    memory(report, &origin, &peaks);
+    report.line("processor time", processor, "CPU-s", Limit::None, "from the first request of the attack");
+    report.line("requests to storage", bench.nginx.since(mark).len() as f64, "", Limit::None, "");
+    response_times(report, &alone, &beside);
+}
+
+fn play_for(viewer: &mut Viewer, time: Duration) -> Played {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(time);
+            over.store(true, Relaxed);
+        });
+        viewer.play(&over)
+    })
+}
+
+fn memory(report: &mut Report, origin: &Origin, peaks: &Peaks) {
+    let budgets = origin.metric("latemux_cache_limit_bytes", &["tier=\"memory\""]) / MIB;
+    let resident = peaks.resident.load(Relaxed) as f64 / MIB;
+    let limit = Limit::AtMost(budgets * 1.1 + BESIDE_BUDGETS);
+    report.line("resident at most", resident, "MiB", limit, &format!("budgets {budgets:.0} MiB"));
+    let sockets = peaks.sockets.load(Relaxed) as f64 / MIB;
+    report.line("memory of sockets in the kernel at most", sockets, "MiB", Limit::None, "");
+}
+
+fn response_times(report: &mut Report, alone: &Played, beside: &Played) {
+    let milliseconds = |played: &Played| played.percentile_99().as_secs_f64() * 1e3;
+    let note = format!(
+        "{:.2} ms in {} requests, alone {:.2} ms in {}",
+        milliseconds(beside),
+        beside.requests(),
+        milliseconds(alone),
+        alone.requests()
+    );
+    let ratio = milliseconds(beside) / milliseconds(alone);
+    report.line("viewer's 99th percentile by that alone", ratio, "", Limit::AtMost(2.0), &note);
+    report.line("viewer's failed requests", beside.failed as f64, "", Limit::AtMost(0.0), "");
+}
