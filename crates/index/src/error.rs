@@ -20,7 +20,7 @@ pub enum IndexError {
     #[error(transparent)]
     Box(#[from] latemux_isobmff::Error),
     /// The index exceeds a limit.
-    #[error("{what} of {value} bytes is more than the limit of {limit}")]
+    #[error("the size of {what} is {value} bytes, more than the limit of {limit}")]
     TooLarge {
         /// The part of the index that exceeds the limit.
         what: &'static str,
@@ -44,7 +44,7 @@ pub enum IndexError {
     #[error("{}", listed(.0))]
     Refused(Vec<TitleProblem>),
     /// An index MP4 was made from another version of its media.
-    #[error("the index is older than its media: {0}")]
+    #[error("the index was made from another version of its media: {0}")]
     Stale(String),
     /// The object has no tracks at all.
     #[error("there are no tracks")]
@@ -123,10 +123,10 @@ pub enum TrackProblemKind {
     #[error("coded in {0}, which no output protocol carries")]
     UnsupportedCodec(FourCc),
     /// The track has no samples, or none that the edit list plays.
-    #[error("no samples")]
+    #[error("no samples that play")]
     Empty,
     /// A video track has no sync sample to start at.
-    #[error("no sync sample")]
+    #[error("no sync sample to start at")]
     NoSyncSample,
     /// The tables contradict each other or the object in this way.
     #[error("{0}")]

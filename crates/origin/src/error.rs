@@ -25,10 +25,10 @@ pub enum Error {
     #[error("method not allowed")]
     MethodNotAllowed,
     /// `If-Match` names another ETag.
-    #[error("the response has another ETag")]
+    #[error("If-Match does not name the ETag of the response")]
     PreconditionFailed,
     /// A range without any byte of the response.
-    #[error("the range holds no byte of the response, which has {length} bytes")]
+    #[error("the requested range contains no byte of the response, which has {length} bytes")]
     RangeNotSatisfiable {
         /// Length of the whole response in bytes.
         length: u64,
@@ -59,7 +59,7 @@ pub enum Error {
         why: String,
     },
     /// More objects than one title may have.
-    #[error("{count} objects in one title, more than {limit}")]
+    #[error("the title has {count} objects, more than the limit of {limit}")]
     TooManyObjects {
         /// Number of objects found.
         count: usize,
@@ -75,7 +75,7 @@ pub enum Error {
         error: IndexError,
     },
     /// A location in an index MP4 or server manifest that is malformed or not allowed.
-    #[error("{file}: '{location}' is refused: {why}")]
+    #[error("{file}: it points to '{location}', which is refused: {why}")]
     LocationRefused {
         /// File that holds the location.
         file: String,
@@ -112,7 +112,7 @@ pub enum Error {
     #[error(transparent)]
     Pack(#[from] PackError),
     /// An index that points beyond the end of its object.
-    #[error("{key}: the index points to byte {end} of {size}")]
+    #[error("{key}: the index points to byte {end}, but the object ends at {size}")]
     BeyondEnd {
         /// Key of the object.
         key: String,
@@ -122,7 +122,7 @@ pub enum Error {
         size: u64,
     },
     /// A segment whose samples lie so far apart that reading it takes too many requests.
-    #[error("reading the segment takes {requests} requests to storage, more than {limit}")]
+    #[error("reading the segment takes {requests} requests to storage, more than the limit of {limit}")]
     Scattered {
         /// Number of requests that the segment takes.
         requests: usize,
@@ -291,7 +291,7 @@ impl Error {
                 Self::BeyondEnd { key: public_name(key).to_owned(), end: *end, size: *size }.to_string()
             }
             Self::LocationRefused { file, why, .. } => {
-                format!("{}: a location in it is refused: {why}", public_name(file))
+                format!("{}: it points to a location that is refused: {why}", public_name(file))
             }
             Self::Element { key, element, error } => format!("{key}: {element}: {}", error.public_detail()),
             other => other.to_string(),

@@ -102,14 +102,14 @@ pub fn problems(title: &Title) -> Vec<TitleProblem> {
             continue;
         }
         let turn = match track.matrix.quarter_turns() {
-            Some(degrees) => format!("turned by {degrees}°"),
-            None => "turned or mirrored".to_owned(),
+            Some(degrees) => format!("rotated by {degrees}°"),
+            None => "rotated or mirrored".to_owned(),
         };
         found.push(TitleProblem {
             object: Some(named.object),
             reason: "rotation_lost",
             detail: format!(
-                "{} is to be shown {turn}, which {} cannot state",
+                "{} must be {turn} for display, which cannot be stated in {}",
                 named.name,
                 protocols.join(", ")
             ),
@@ -156,7 +156,7 @@ fn check_sample_entry(protocol: Protocol, codec: &Codec) -> Result<(), String> {
 fn check_avc(protocol: Protocol, avc: &Avc) -> Result<(), String> {
     check_nal_lengths(protocol, avc.nal_length_size)?;
     if avc.sps.is_empty() || avc.pps.is_empty() {
-        return Err(format!("{} needs the parameter sets that are only in the samples", protocol.name()));
+        return Err(format!("{} needs parameter sets outside the samples", protocol.name()));
     }
     Ok(())
 }
@@ -166,14 +166,14 @@ fn check_hevc(hevc: &Hevc) -> Result<(), String> {
     // nal_unit_type of VPS, SPS and PPS (ISO/IEC 23008-2 Table 7-1).
     let has = |kind: u8| hevc.nal_units.iter().any(|nal| nal.first().is_some_and(|b| b >> 1 & 0x3F == kind));
     if !(has(32) && has(33) && has(34)) {
-        return Err("Smooth Streaming needs the parameter sets that are only in the samples".to_owned());
+        return Err("Smooth Streaming needs parameter sets outside the samples".to_owned());
     }
     Ok(())
 }
 
 fn check_nal_lengths(protocol: Protocol, nal_length_size: u8) -> Result<(), String> {
     if nal_length_size != 4 {
-        return Err(format!("{} has NAL unit lengths of 4 bytes, not {nal_length_size}", protocol.name()));
+        return Err(format!("{} needs NAL unit lengths of 4 bytes, not {nal_length_size}", protocol.name()));
     }
     Ok(())
 }
@@ -214,10 +214,10 @@ fn check_adts(aac: &Aac) -> Result<(), String> {
         return Err(format!("ADTS cannot state channel configuration {}", aac.channel_config));
     }
     if aac.channel_config == 0 && !aac.program_config {
-        return Err("the channels are neither in a configuration nor in a program config element".to_owned());
+        return Err("there is neither a channel configuration nor a program config element".to_owned());
     }
     if aac.frame_length != 1024 {
-        return Err(format!("ADTS implies frames of 1024 samples, these have {}", aac.frame_length));
+        return Err(format!("ADTS frames have 1024 samples, but these have {}", aac.frame_length));
     }
     Ok(())
 }

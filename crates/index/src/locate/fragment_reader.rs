@@ -77,7 +77,8 @@ impl FragmentReader {
             let unread = bytes.slice(read.unwrap_or(usize::MAX).min(bytes.len())..);
             let Some(header) = BoxHeader::read(&unread, at)? else {
                 if unread.len() as u64 >= left {
-                    return Err(IndexError::Malformed(format!("a fragment ends within a box at byte {at}")));
+                    let what = format!("a fragment ends within the header of the box at byte {at}");
+                    return Err(IndexError::Malformed(what));
                 }
                 let len = left.min(BoxHeader::MAX_LEN as u64);
                 return Ok(FragmentStep::Need { from: at, len });
@@ -113,7 +114,8 @@ impl FragmentReader {
                 let step = sample.decode_time.checked_sub(last.decode_time);
                 last.duration = step.and_then(|step| u32::try_from(step).ok()).ok_or_else(|| {
                     let id = self.index.tracks.get(number).map_or(0, |track| track.id);
-                    let what = format!("decode times go from {} to {}", last.decode_time, sample.decode_time);
+                    let what =
+                        format!("the decode time jumps from {} to {}", last.decode_time, sample.decode_time);
                     FragmentError::Track(TrackProblemKind::Malformed(what).of(id))
                 })?;
             }

@@ -167,7 +167,7 @@ impl Locator {
                 let requested = self.still_missing(ranges);
                 if self.round_trips > MAX_ROUND_TRIPS {
                     return Err(IndexError::OverLimit {
-                        what: "reads of an index",
+                        what: "reads to index the object",
                         limit: MAX_ROUND_TRIPS.into(),
                     });
                 }

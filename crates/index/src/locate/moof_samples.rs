@@ -83,14 +83,14 @@ pub(crate) fn resolve(
         for run in &traf.runs {
             if let Some(from_base) = run.data_offset {
                 at = base.checked_add_signed(from_base.into()).ok_or_else(|| {
-                    malformed(traf.track_id, "a run of samples before the start of the object")
+                    malformed(traf.track_id, "a run of samples starts before the start of the object")
                 })?;
             }
             for entry in run.iter() {
                 let size = entry.size.unwrap_or(sample_defaults.size);
                 let end = at
                     .checked_add(size.into())
-                    .ok_or_else(|| malformed(traf.track_id, "a sample beyond the largest offset"))?;
+                    .ok_or_else(|| malformed(traf.track_id, "a sample ends beyond byte 2^64"))?;
                 if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
                     count += 1;
                     if count > MAX_SAMPLES {
@@ -99,7 +99,7 @@ pub(crate) fn resolve(
                     }
                     if end > object_size {
                         return Err(FragmentError::Truncated(format!(
-                            "a sample of track {} at byte {at} ends at {end}, the object at {object_size}",
+                            "a sample of track {} ends at byte {end}, but the object ends at {object_size}",
                             track.id
                         )));
                     }

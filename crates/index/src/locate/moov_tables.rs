@@ -67,7 +67,7 @@ pub(crate) fn read(
     for run in tables.stts.iter() {
         // Broken writers put negative deltas in `stts`, which have the highest bit set.
         if i32::try_from(run.delta).is_err() {
-            return malformed(format!("stts: a sample of {} ticks", run.delta));
+            return malformed(format!("stts: a sample lasts {} ticks, which is too long", run.delta));
         }
         builder.durations.push_run(run.delta, run.count.min(count - builder.durations.len()));
     }
@@ -111,7 +111,7 @@ fn read_sizes_and_chunks(
     if let SampleSizes::Constant { size, .. } = tables.stsz {
         // No entries confirm this count, so the object must be large enough for it.
         if u64::from(size) * u64::from(count) > object_size {
-            return malformed(format!("stsz: {count} samples of {size} bytes are more than the object has"));
+            return malformed(format!("stsz: {count} samples of {size} bytes are larger than the object"));
         }
     }
     let mut chunks = Chunks::new(tables);

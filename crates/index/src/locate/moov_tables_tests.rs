@@ -167,7 +167,7 @@ fn contradictory_tables_are_rejected() {
     );
     assert_eq!(
         rejection(&SampleTables { stts: stts(&[(10, 1 << 31)]), ..tables() }),
-        "stts: a sample of 2147483648 ticks"
+        "stts: a sample lasts 2147483648 ticks, which is too long"
     );
     let short = SampleTables { stco: [1000, 3000].into_iter().collect(), ..tables() };
     assert_eq!(rejection(&short), "stsz has 10 samples, but the chunks hold 8");

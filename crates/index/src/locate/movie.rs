@@ -55,7 +55,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
         }
     }
     Err(if size < 8 {
-        IndexError::NotMp4(format!("an object of {size} bytes"))
+        IndexError::NotMp4(format!("it has only {size} bytes"))
     } else if cut_short {
         IndexError::Truncated("the last box ends beyond the object, and there is no moov".to_owned())
     } else {

@@ -75,7 +75,7 @@ impl Scan {
                 if self.moof_bytes > reader.limits.max_index {
                     let value = self.moof_bytes;
                     let limit = reader.limits.max_index;
-                    return Err(IndexError::TooLarge { what: "all moof together", value, limit }.into());
+                    return Err(IndexError::TooLarge { what: "all moof boxes together", value, limit }.into());
                 }
                 let mut digest = Xxh3::new();
                 digest.update(&self.digest.to_le_bytes());
@@ -173,7 +173,8 @@ impl ScannedTable {
                 let Some(step) = step else {
                     let from = self.last.0;
                     let to = sample.decode_time;
-                    return Err(TrackProblemKind::malformed(format!("decode times go from {from} to {to}")));
+                    let what = format!("the decode time jumps from {from} to {to}");
+                    return Err(TrackProblemKind::malformed(what));
                 };
                 self.builder.durations.push(step);
             }

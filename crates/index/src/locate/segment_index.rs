@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Largest depth of references from index to index. In a chain, each index adds a level.
 const MAX_DEPTH: u32 = 64;
 
-/// Largest number of fragments of all tracks together.
+/// Largest number of fragments in one tree of `sidx`.
 const MAX_FRAGMENTS: usize = 1 << 20;
 
 /// One track's tree of `sidx`.
@@ -83,7 +83,7 @@ pub(crate) fn read(
     }
     let end = tracks.iter().flat_map(|t| t.entries.last()).map(|entry| entry.bytes.end).max().unwrap_or(0);
     if end > reader.object_size {
-        let what = format!("sidx refers to byte {end} of an object of {} bytes", reader.object_size);
+        let what = format!("sidx refers to byte {end}, but the object ends at {}", reader.object_size);
         return Err(IndexError::Truncated(what).into());
     }
     if end < reader.object_size && has_more_media(reader, end, &tracks)? {
@@ -159,7 +159,7 @@ impl SidxWalk<'_, '_> {
         }
         if read > self.reader.limits.max_index {
             let limit = self.reader.limits.max_index;
-            return Err(IndexError::TooLarge { what: "all sidx together", value: read, limit }.into());
+            return Err(IndexError::TooLarge { what: "all sidx boxes together", value: read, limit }.into());
         }
         self.boxes.push((at.range.start, bytes));
         self.same_scale &= parent.is_none_or(|parent| parent.timescale == sidx.timescale);
@@ -201,7 +201,7 @@ impl SidxWalk<'_, '_> {
                 Some(next) if next.kind == b"sidx" => self.read_index(&next, Some(&sidx), depth - 1)?,
                 _ => {
                     return Err(IndexError::Malformed(
-                        "sidx: a reference to an index does not lead to one".to_owned(),
+                        "sidx: a reference to another sidx leads to something else".to_owned(),
                     )
                     .into());
                 }

@@ -54,7 +54,7 @@ impl TrackDescription {
         };
         let entry = sample_description.checked_sub(1).map(|i| i as usize);
         let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
-            return Err(TrackProblemKind::malformed("no sample entry for its samples"));
+            return Err(TrackProblemKind::malformed("its samples use a sample entry that does not exist"));
         };
         let location = location(track, entry, movie.fragments.is_some())?;
         let (sample_entry, codec) = read_entry(entry, track.handler, kind)?;
@@ -271,7 +271,7 @@ fn location(
     let reference = number.and_then(|i| track.data_references.get(i)).or(track.data_references.first());
     match reference {
         None | Some(DataReference::SelfContained) => Ok(None),
-        Some(DataReference::Url(_)) if fragmented => unsupported("fragments with media in another file"),
+        Some(DataReference::Url(_)) if fragmented => unsupported("a fragment with media in another file"),
         Some(DataReference::Url(location)) => Ok(Some(Arc::from(&**location))),
         Some(DataReference::Other(_)) => unsupported("media in another file without a location"),
     }

@@ -50,11 +50,11 @@ impl MediaStamp {
     pub(crate) fn differs(&self, size: u64, head: &[u8]) -> Option<String> {
         if self.size != size {
             let made_for = self.size;
-            return Some(format!("the index was made for {made_for} bytes of media, but there are {size}"));
+            return Some(format!("that one had {made_for} bytes, and this one has {size}"));
         }
         let known = head.get(..self.head as usize);
         let other = known.is_some_and(|known| xxh3_128(known) != self.digest);
-        other.then(|| format!("the first {} bytes of the media are different", self.head))
+        other.then(|| format!("the first {} bytes are different", self.head))
     }
 }
 

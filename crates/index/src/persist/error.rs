@@ -13,7 +13,7 @@ pub enum PersistError {
     #[error("these bytes are not {0}")]
     NotThis(&'static str),
     /// They were written by an older or a newer version.
-    #[error("format {found} is not {FORMAT}")]
+    #[error("they have format {found}, but this program reads format {FORMAT}")]
     OtherFormat {
         /// The [`FORMAT`] they state.
         found: u16,

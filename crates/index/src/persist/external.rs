@@ -55,8 +55,7 @@ impl MediaIndex {
         if let Some((track, end)) = end.max_by_key(|&(_, end)| end)
             && end > size
         {
-            let what =
-                format!("samples of track {track} reach to byte {end}, but the media has {size} bytes");
+            let what = format!("samples of track {track} end at byte {end}, but the media ends at {size}");
             return Err(IndexError::Stale(what));
         }
         let mut digest = Xxh3::new();

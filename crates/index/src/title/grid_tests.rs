@@ -184,8 +184,8 @@ fn segments_of_one_minute_were_not_reported() {
     assert_eq!((problem.reason, problem.object), ("long_segments", None));
     assert_eq!(
         problem.detail,
-        "segments of video=1000000 that are longer than twice the target duration of 4 s: 3; the longest has \
-         60.000 s, at 0.000 s"
+        "number of segments of video=1000000 that are longer than twice the target duration of 4 s: 3; the \
+         longest lasts 60.000 s and starts at 0.000 s"
     );
     // Exactly twice the target is not reported, and longer is.
     assert_eq!(title(vec![video(25, 800, 1, 200)], 4).problems, []);

@@ -209,7 +209,8 @@ impl Title {
             problems.push(TitleProblem {
                 object: None,
                 reason: "misaligned_gops",
-                detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
+                detail: "the video renditions share too few sync samples, so each is cut at its own"
+                    .to_owned(),
             });
         }
         let tracks = chosen
@@ -419,8 +420,8 @@ fn long_segments(
         object: None,
         reason: "long_segments",
         detail: format!(
-            "segments of {name} that are longer than twice the target duration of {target} s: {count}; \
-             the longest has {length:.3} s, at {start:.3} s"
+            "number of segments of {name} that are longer than twice the target duration of {target} s: \
+             {count}; the longest lasts {length:.3} s and starts at {start:.3} s"
         ),
     })
 }

@@ -160,7 +160,7 @@ fn find_track<'a>(element: &Element, file: &'a IndexedFile) -> Result<ElementTra
     }
     ids.truncate(16);
     let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
-    wrong(format!("there is no track {id}, the file has {ids}"))
+    wrong(format!("there is no track {id}; the IDs of tracks in the file are: {ids}"))
 }
 
 fn kind_name(kind: TrackKind) -> &'static str {

@@ -167,7 +167,7 @@ impl References {
             why,
         };
         if location.chars().any(char::is_control) {
-            return Err(refuse("it holds control characters"));
+            return Err(refuse("it contains control characters"));
         }
         let (scheme, rest) = match location.split_once(':') {
             Some((scheme, rest)) if rest.starts_with("//") || is_known_scheme(scheme) => (Some(scheme), rest),
@@ -177,13 +177,13 @@ impl References {
             percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| refuse("it is not UTF-8"))
         };
         match scheme.map(str::to_ascii_lowercase).as_deref() {
-            None if location.starts_with("//") => Err(refuse("it is absolute")),
+            None if location.starts_with("//") => Err(refuse("it begins with //")),
             None if location.starts_with('/') => self.local(&decode(location)?, &refuse),
             None => self.relative(from, &decode(location)?, &refuse),
             Some("file") => {
                 match rest.strip_prefix("//").map(|path| path.strip_prefix("localhost").unwrap_or(path)) {
                     Some(path) if path.starts_with('/') => self.local(&decode(path)?, &refuse),
-                    _ => Err(refuse("it is not a path of this machine")),
+                    _ => Err(refuse("it is not a path on this machine")),
                 }
             }
             Some(scheme @ ("http" | "https")) => {
@@ -220,7 +220,7 @@ impl References {
         if inside || self.allow.contains(&Allowed::Storage) {
             return Ok(ObjectRef { key, ..from.clone() });
         }
-        Err(refuse("it leaves the folder"))
+        Err(refuse("it leaves the folder of the file"))
     }
 
     fn local(&self, path: &str, refuse: &dyn Fn(&'static str) -> Error) -> Result<ObjectRef, Error> {
@@ -229,7 +229,7 @@ impl References {
             Allowed::Folder(root) => Some((root.clone(), below(root)?)),
             _ => None,
         });
-        let (root, rest) = found.ok_or_else(|| refuse("it is absolute"))?;
+        let (root, rest) = found.ok_or_else(|| refuse("it is outside the allowed folders"))?;
         let key = Key::new(&rest).filter(|key| !key.as_str().is_empty());
         let key = key.ok_or_else(|| refuse("it is not the name of a file"))?;
         self.open(&root, key, refuse)

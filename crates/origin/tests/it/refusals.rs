@@ -350,7 +350,7 @@ async fn rotation_that_protocols_cannot_state_was_not_reported() {
     memory.put(key("turned.mp4"), quicktime(&file, options));
     let server = Server::start(Arc::new(memory)).await;
     assert_eq!(get(server.address, "/turned.mp4/.mpd").await.status, 200);
-    let words = [" WARN ", "reason=\"rotation_lost\"", "turned by 90°", "HLS TS, Smooth Streaming, HDS"];
+    let words = [" WARN ", "reason=\"rotation_lost\"", "rotated by 90°", "HLS TS, Smooth Streaming, HDS"];
     assert_eq!(log::lines(&words).len(), 1);
 }
 

@@ -252,14 +252,14 @@ async fn unusable_server_manifests_are_refused_with_the_wrong_element() {
             smil(&element("video", "out.index.mp4", 1, 1, "")).into(),
             422,
             "location_refused",
-            "out.index.mp4: a location in it is refused: it is absolute",
+            "out.index.mp4: it points to a location that is refused: it is outside the allowed folders",
         ),
         (
             "old",
             smil(&element("video", "stale.index.mp4", 1, 1, "")).into(),
             422,
             "index_stale",
-            "older than its media",
+            "made from another version of its media",
         ),
         ("bad", smil(&element("video", "broken.mp4", 1, 1, "")).into(), 415, "not_mp4", "broken.mp4"),
     ];
