@@ -109,6 +109,9 @@ impl Filler {
             let buffer = store.gauge.buffer(to_usize(pending.len()));
             match frames.fill(&pending).await {
                 Ok(()) => {}
+                Err(Broken::Storage(StorageError::BadResponse { detail, .. })) => {
+                    return Err(self.discard_response(detail));
+                }
                 Err(Broken::Storage(error)) => return Err(error),
                 Err(Broken::Short) => {
                     return Err(self.discard_response(format!("{whole:?} ended at {}", frames.at)));

@@ -12,7 +12,7 @@ use futures_util::{StreamExt, future::join_all, stream};
 use http::Method;
 use latemux_cache::Cache;
 use latemux_origin::{Origin, OriginConfig, Resources};
-use latemux_storage::{Options, Registry, open};
+use latemux_storage::{AccessKeys, Options, Registry, S3Overrides, open};
 use latemux_testmedia::http_server::{Reply, Request, Server as Http, Then};
 use std::{
     collections::BTreeMap,
@@ -38,8 +38,18 @@ enum ServerFault {
     Fewer,
     /// The response states fewer bytes than requested.
     FewerSaid,
-    /// The body has more bytes than the range that the response states.
+    /// Length and body have more bytes than the range that the response states.
     More,
+    /// Length and body have fewer bytes than the range that the response states.
+    Less,
+    /// A chunked body has more bytes than the range that the response states.
+    MoreInChunks,
+    /// The body is coded, and no longer the bytes of the object.
+    Coded,
+    /// Another response follows each response.
+    AnswersTwice,
+    /// Another response follows each response a moment later.
+    AnswersTwiceLate,
     /// The response states more bytes than requested.
     MoreSaid,
     /// The response has another range of the same length.
@@ -76,19 +86,27 @@ struct Site {
 
 type Shared = Arc<Mutex<Site>>;
 
+/// A response that no request asked for.
+const STRAY: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
 fn respond(site: &Shared, request: &Request) -> Reply {
     let mut site = site.lock().unwrap();
     site.requests += 1;
     let n = site.requests;
-    let Some(content) = site.objects.get(request.target.trim_start_matches('/')).cloned() else {
+    let name = request.target.trim_start_matches('/');
+    let name = name.strip_prefix("bucket/").unwrap_or(name);
+    let Some(content) = site.objects.get(name).cloned() else {
         return Reply::new(404, &[], b"");
     };
     let wrong = match site.wrong {
-        ServerFault::Flaps => match n % 6 {
+        ServerFault::Flaps => match n % 10 {
             1 => ServerFault::ResetsAtOnce,
             2 => ServerFault::Resets,
             3 => ServerFault::Fails,
             4 => ServerFault::FewerSaid,
+            5 => ServerFault::Less,
+            6 => ServerFault::Coded,
+            7 => ServerFault::AnswersTwice,
             _ => ServerFault::Nothing,
         },
         wrong => wrong,
@@ -136,6 +154,16 @@ fn respond(site: &Shared, request: &Request) -> Reply {
             Reply::new(206, &headers, bytes)
         }
         ServerFault::More => Reply::new(206, &headers, &[bytes, &[0xee; 1000]].concat()),
+        ServerFault::Less => Reply::new(206, &headers, &bytes[..half]),
+        ServerFault::MoreInChunks => {
+            let long = [bytes, &[0xee; 1000]].concat();
+            let body = [format!("{:x}\r\n", long.len()).as_bytes(), &long, b"\r\n0\r\n\r\n"].concat();
+            let headers = [&*headers, &[("Transfer-Encoding", "chunked")]].concat();
+            Reply::raw(206, &headers, &body, Then::NextRequest)
+        }
+        ServerFault::Coded => Reply::new(206, &[&*headers, &[("Content-Encoding", "gzip")]].concat(), bytes),
+        ServerFault::AnswersTwice => Reply::new(206, &headers, bytes).followed_by(STRAY),
+        ServerFault::AnswersTwiceLate => Reply::new(206, &headers, bytes).followed_later_by(STRAY),
         ServerFault::NoAnswer => Reply::nothing(Then::Hang),
         ServerFault::Stalls => Reply::cut(206, &headers, bytes, half, Then::Hang),
         ServerFault::Resets => Reply::cut(206, &headers, bytes, half, Then::Reset),
@@ -161,13 +189,20 @@ struct World {
     _dir: tempfile::TempDir,
 }
 
+/// Protocol between the origin and the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http,
+    S3,
+}
+
 impl World {
     async fn new(tiers: Tiers, wrong: ServerFault) -> Self {
-        Self::timed(tiers, wrong, wrong).await
+        Self::timed(Protocol::Http, tiers, wrong, wrong).await
     }
 
     /// Starts with a fault, and with the time limits that the fault `later` needs.
-    async fn timed(tiers: Tiers, wrong: ServerFault, later: ServerFault) -> Self {
+    async fn timed(protocol: Protocol, tiers: Tiers, wrong: ServerFault, later: ServerFault) -> Self {
         let objects = BTreeMap::from([(TITLE.to_owned(), sample(TITLE))]);
         let site: Shared =
             Arc::new(Mutex::new(Site { objects, wrong, requests: 0, ranges: BTreeMap::new() }));
@@ -180,10 +215,19 @@ impl World {
             stall_timeout: bound,
             // Other tests cover the shared budget. Here it is never used up.
             retry_burst: 1_000_000,
+            s3_endpoint: Some(http.address.clone()),
+            s3: S3Overrides {
+                keys: Some(AccessKeys { id: "AKID".into(), secret: "hidden".into() }),
+                ..S3Overrides::default()
+            },
             ..Options::default()
         };
         let registry = options.registry.clone();
-        let storage = open(&format!("{}/", http.address), &options).unwrap();
+        let address = match protocol {
+            Protocol::Http => format!("{}/", http.address),
+            Protocol::S3 => "s3://bucket".to_owned(),
+        };
+        let storage = open(&address, &options).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
         let resources =
@@ -243,14 +287,20 @@ impl World {
 
 /// The results that clients may see while a title is indexed, and while a segment is read: `ok` for
 /// right bytes, `aborts` for a response that ended early after its head, or a reason.
-const SEEN: [(ServerFault, &[&str], &[&str]); 18] = [
+const SEEN: [(ServerFault, &[&str], &[&str]); 23] = [
     (ServerFault::NoEtag, &["ok"], &["ok"]),
     (ServerFault::NoVersion, &["ok"], &["ok"]),
     (ServerFault::IgnoresRange, &["ok"], &["ok"]),
     // The body gets longer with each attempt.
     (ServerFault::Fewer, &["ok", "storage_unavailable"], &["ok", "storage_unavailable", "aborts"]),
     (ServerFault::FewerSaid, &["storage_bad_answer"], &["storage_bad_answer", "aborts"]),
-    (ServerFault::More, &["ok"], &["ok"]),
+    (ServerFault::More, &["storage_bad_answer"], &["storage_bad_answer", "aborts"]),
+    (ServerFault::Less, &["storage_bad_answer"], &["storage_bad_answer", "aborts"]),
+    // What follows a body shows when its last bytes arrive. A segment may have been read before.
+    (ServerFault::MoreInChunks, &["storage_bad_answer"], &["ok", "storage_bad_answer", "aborts"]),
+    (ServerFault::Coded, &["storage_bad_answer"], &["storage_bad_answer", "aborts"]),
+    (ServerFault::AnswersTwice, &["storage_bad_answer"], &["ok", "storage_bad_answer", "aborts"]),
+    (ServerFault::AnswersTwiceLate, &["ok", "storage_bad_answer"], &["ok", "storage_bad_answer", "aborts"]),
     (ServerFault::MoreSaid, &["ok", "storage_bad_answer"], &["storage_bad_answer", "aborts"]),
     (ServerFault::Elsewhere, &["ok", "storage_bad_answer"], &["storage_bad_answer", "aborts"]),
     (ServerFault::NoAnswer, &["storage_timeout"], &["storage_timeout", "aborts"]),
@@ -281,11 +331,12 @@ fn word(got: &FetchResult) -> &str {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_fault_leads_to_right_bytes_or_an_error() {
     let oracle = Arc::new(Oracle::of(&[library()], &[TITLE]).await);
-    let cases = TIERS.into_iter().flat_map(|tiers| SEEN.map(|case| (tiers, case)));
+    let worlds = [(Protocol::Http, TIERS[0]), (Protocol::Http, TIERS[1]), (Protocol::S3, TIERS[0])];
+    let cases = worlds.into_iter().flat_map(|world| SEEN.map(|case| (world, case)));
     // A few at a time, because some faults wait for a time limit.
     let mut cases = stream::iter(cases)
-        .map(|(tiers, (wrong, cold, warm))| {
-            tokio::spawn(check_fault(tiers, wrong, cold, warm, oracle.clone()))
+        .map(|(world, (wrong, cold, warm))| {
+            tokio::spawn(check_fault(world, wrong, cold, warm, oracle.clone()))
         })
         .buffer_unordered(4);
     while let Some(case) = cases.next().await {
@@ -294,7 +345,7 @@ async fn every_fault_leads_to_right_bytes_or_an_error() {
 }
 
 async fn check_fault(
-    tiers: Tiers,
+    (protocol, tiers): (Protocol, Tiers),
     wrong: ServerFault,
     indexed: &'static [&'static str],
     read: &'static [&'static str],
@@ -302,15 +353,15 @@ async fn check_fault(
 ) {
     let urls: Vec<_> = oracle.some().into_iter().cycle().take(6).collect();
     // First the title is indexed, then its media is read.
-    let world = World::new(tiers, wrong).await;
+    let world = World::timed(protocol, tiers, wrong, wrong).await;
     for got in world.get_all(&oracle, &urls).await {
         let seen = word(&got);
         let may = if indexed.contains(&"ok") { [indexed, read].concat() } else { indexed.to_vec() };
-        assert!(may.contains(&seen), "{tiers:?} {wrong:?} cold: {seen}");
+        assert!(may.contains(&seen), "{protocol:?} {tiers:?} {wrong:?} cold: {seen}");
     }
     world.check_recovered(&oracle).await;
     // The title is indexed, and its media is read with the fault.
-    let world = World::timed(tiers, ServerFault::Nothing, wrong).await;
+    let world = World::timed(protocol, tiers, ServerFault::Nothing, wrong).await;
     assert_eq!(world.get(&oracle, oracle.init()).await, FetchResult::Right(0));
     world.set(wrong);
     for got in world.get_all(&oracle, &urls).await {
@@ -318,7 +369,7 @@ async fn check_fault(
         // Another version counts as a change: the title is indexed again, or the response ends
         // early.
         let changed = matches!(wrong, ServerFault::NoEtag | ServerFault::NoVersion) && seen == "aborts";
-        assert!(read.contains(&seen) || changed, "{tiers:?} {wrong:?} warm: {seen}");
+        assert!(read.contains(&seen) || changed, "{protocol:?} {tiers:?} {wrong:?} warm: {seen}");
     }
     world.check_recovered(&oracle).await;
 }

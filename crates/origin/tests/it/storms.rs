@@ -45,7 +45,8 @@ impl Dice {
     fn fault(&mut self, key: &str) -> Fault {
         let (name, at) = (key.to_owned(), self.roll(40_000));
         let broken = StorageError::Unavailable { key: name.clone(), detail: "reset".into() };
-        match self.roll(11) {
+        let bad = StorageError::BadResponse { key: name.clone(), detail: "gzip".into() };
+        match self.roll(13) {
             0 => Fault::Error(broken),
             1 => Fault::Error(StorageError::Throttled { key: name, retry_after: None }),
             2 => Fault::Error(StorageError::TimedOut { key: name, after: Duration::from_secs(1) }),
@@ -55,6 +56,8 @@ impl Dice {
             6 => Fault::StallAfter(at),
             7 => Fault::ShortAfter(at),
             8 => Fault::Silence,
+            9 => Fault::Error(bad),
+            10 => Fault::BreakAfter(at, bad),
             _ => Fault::BreakAfter(at, broken),
         }
     }

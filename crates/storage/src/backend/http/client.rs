@@ -4,22 +4,26 @@
 //! keeps one TLS library in the tree. The certificate authorities are those of the system (or of
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR`).
 
-use super::response_head::retry_after;
+use super::connection::{OnSurplus, Surplus, WatchedConnector};
+use super::response_head::{content_coding, retry_after};
 use super::retry::Account;
 use crate::counters::increment;
 use crate::{Options, StorageError};
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
+use http::header::{ACCEPT_ENCODING, HeaderValue};
+use http::{StatusCode, response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{self, connect::HttpConnector, connect::capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use latemux_quantity::millis;
 use object_store::client::{HttpRequest, HttpRequestBody};
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;
 use std::fmt::Write;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -30,6 +34,9 @@ const READ_BUFFER: usize = 256 * 1024;
 const IDLE_CONNECTIONS: usize = 64;
 /// An idle connection is closed after this time; common servers close theirs after 60 s or more.
 const IDLE: Duration = Duration::from_secs(30);
+/// Time without kept connections after surplus bytes arrived on one. A server that sends them late,
+/// after the next request, could otherwise have them taken for its response.
+const DISTRUST: Duration = Duration::from_secs(60);
 
 /// The reason why no complete response arrived.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -47,6 +54,12 @@ pub(crate) enum Failure {
     /// The response is longer than a valid one can be.
     #[error("a response of more than {0} bytes")]
     TooLong(usize),
+    /// Bytes followed the response. Perhaps they are the response, and this one is of an earlier
+    /// request.
+    #[error("the server sent more bytes than the response has")]
+    Surplus,
+    #[error("the response is coded in {0:?}, although no coding was accepted")]
+    Coded(String),
     /// A status that is not a success, in a response that [`super::response_head`] does not check.
     #[error("answered {0}")]
     Status(StatusCode),
@@ -62,7 +75,7 @@ impl Failure {
         match self {
             Self::Connect(_) | Self::ConnectTimedOut(_) | Self::Broken(_) => true,
             Self::Status(status) | Self::Code(status, _) => may_recover(*status),
-            Self::TimedOut(_) | Self::TooLong(_) => false,
+            Self::TimedOut(_) | Self::TooLong(_) | Self::Surplus | Self::Coded(_) => false,
         }
     }
 
@@ -82,7 +95,9 @@ impl Failure {
             Self::Status(status) if !status.is_server_error() => {
                 StorageError::BadResponse { key, detail: self.to_string() }
             }
-            Self::TooLong(_) => StorageError::BadResponse { key, detail: self.to_string() },
+            Self::TooLong(_) | Self::Surplus | Self::Coded(_) => {
+                StorageError::BadResponse { key, detail: self.to_string() }
+            }
             Self::Connect(_) | Self::Broken(_) | Self::Status(_) => {
                 StorageError::Unavailable { key, detail: self.to_string() }
             }
@@ -130,9 +145,63 @@ pub(crate) fn is_throttling(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
+/// Sends requests over connections that it opens.
+type Pool = legacy::Client<WatchedConnector<HttpsConnector<HttpConnector>>, HttpRequestBody>;
+
+/// The body of a response.
+#[derive(Debug)]
+pub(crate) struct ResponseBody {
+    incoming: Incoming,
+    surplus: Surplus,
+}
+
+impl ResponseBody {
+    /// Returns true if all bytes have been read. A chunked body may end later.
+    pub(crate) fn is_end(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    /// Fails if more bytes followed this body.
+    fn check_end(&self) -> Result<(), Failure> {
+        if self.surplus.is_found() { Err(Failure::Surplus) } else { Ok(()) }
+    }
+}
+
+/// Remembers when surplus bytes last arrived.
+#[derive(Debug)]
+struct Distrust {
+    began: Instant,
+    /// Milliseconds from `began` until connections are kept again.
+    until: AtomicU64,
+}
+
+impl Distrust {
+    fn new() -> Self {
+        Self { began: Instant::now(), until: AtomicU64::new(0) }
+    }
+
+    fn note_surplus(&self) {
+        if !self.is_on() {
+            tracing::warn!(
+                reason = "surplus_bytes",
+                "storage sends bytes that belong to no response: connections are not kept for {DISTRUST:?}"
+            );
+        }
+        self.until.store(millis(self.began.elapsed() + DISTRUST), Relaxed);
+    }
+
+    fn is_on(&self) -> bool {
+        let until = self.until.load(Relaxed);
+        until > 0 && millis(self.began.elapsed()) < until
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Client {
-    pool: legacy::Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
+    pool: Pool,
+    /// Opens a connection for each request.
+    unpooled: Pool,
+    distrust: Arc<Distrust>,
     connect_timeout: Duration,
     first_byte_timeout: Duration,
     stall_timeout: Duration,
@@ -158,14 +227,22 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
-        let pool = legacy::Client::builder(TokioExecutor::new())
-            .http1_max_buf_size(READ_BUFFER)
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(if options.reuse_connections { IDLE_CONNECTIONS } else { 0 })
-            .build(connector);
+        let distrust = Arc::new(Distrust::new());
+        let noted = Arc::clone(&distrust);
+        let on_surplus = OnSurplus(Arc::new(move || noted.note_surplus()));
+        let connector = WatchedConnector { inner: connector, on_surplus };
+        let pool = |idle| {
+            legacy::Client::builder(TokioExecutor::new())
+                .http1_max_buf_size(READ_BUFFER)
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE)
+                .pool_max_idle_per_host(idle)
+                .build(connector.clone())
+        };
         Ok(Self {
-            pool,
+            pool: pool(if options.reuse_connections { IDLE_CONNECTIONS } else { 0 }),
+            unpooled: pool(0),
+            distrust,
             connect_timeout: options.connect_timeout,
             first_byte_timeout: options.first_byte_timeout,
             stall_timeout: options.stall_timeout,
@@ -185,9 +262,14 @@ impl Client {
 
     /// Sends a request and returns when the head of the response has arrived. The pool itself
     /// resends only a request that a kept connection never accepted because it was closed.
-    pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<http::Response<Incoming>, Failure> {
+    pub(crate) async fn send(
+        &self,
+        mut request: HttpRequest,
+    ) -> Result<(response::Parts, ResponseBody), Failure> {
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut connection = capture_connection(&mut request);
-        let mut response = pin!(self.pool.request(request));
+        let pool = if self.distrust.is_on() { &self.unpooled } else { &self.pool };
+        let mut response = pin!(pool.request(request));
         let response = tokio::select! {
             response = &mut response => response,
             () = async { drop(connection.wait_for_connection_metadata().await) } => {
@@ -199,21 +281,33 @@ impl Client {
                 return Err(self.timed_out(Failure::ConnectTimedOut(self.connect_timeout)));
             }
         };
-        response.map_err(|e| match e.is_connect() {
+        let response = response.map_err(|e| match e.is_connect() {
             true => Failure::Connect(e.source().map_or_else(|| chain(&e), chain)),
             false => Failure::Broken(e.source().map_or_else(|| chain(&e), chain)),
-        })
+        })?;
+        let (head, incoming) = response.into_parts();
+        let surplus = head.extensions.get().cloned().unwrap_or_default();
+        let body = ResponseBody { incoming, surplus };
+        if body.is_end() {
+            body.check_end()?;
+        }
+        Ok((head, body))
     }
 
-    pub(crate) async fn frame(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+    /// Reads the next bytes of a body. Returns `None` at its end. The last bytes are withheld if
+    /// more have followed them.
+    pub(crate) async fn frame(&self, body: &mut ResponseBody) -> Result<Option<Bytes>, Failure> {
         let stall = self.stall_timeout;
         loop {
-            match timeout(stall, body.frame()).await {
+            match timeout(stall, body.incoming.frame()).await {
                 Err(_) => return Err(self.timed_out(Failure::TimedOut(stall))),
-                Ok(None) => return Ok(None),
+                Ok(None) => return body.check_end().map(|()| None),
                 Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
                 Ok(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
+                        if body.is_end() {
+                            body.check_end()?;
+                        }
                         return Ok(Some(data));
                     }
                 }
@@ -222,9 +316,9 @@ impl Client {
     }
 
     /// Reads the rest of a small response.
-    pub(crate) async fn whole(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
+    pub(crate) async fn whole(&self, mut body: ResponseBody, limit: usize) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
-        if body.size_hint().lower() > limit as u64 {
+        if body.incoming.size_hint().lower() > limit as u64 {
             return Err(Failure::TooLong(limit));
         }
         while let Some(data) = self.frame(&mut body).await? {
@@ -246,7 +340,10 @@ impl Client {
         loop {
             let begun = Instant::now();
             let once = async {
-                let (head, body) = self.send(request.clone()).await?.into_parts();
+                let (head, body) = self.send(request.clone()).await?;
+                if let Some(coding) = content_coding(&head.headers) {
+                    return Err(Failure::Coded(coding));
+                }
                 Ok::<_, Failure>(http::Response::from_parts(head, self.whole(body, limit).await?))
             };
             let (failure, wait) = match once.await {

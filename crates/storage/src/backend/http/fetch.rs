@@ -1,6 +1,6 @@
 //! A read over HTTP: the request, its retries, and a body that is resumed where it broke off.
 
-use super::client::{Client, Failure, is_throttling, settings_error};
+use super::client::{Client, Failure, ResponseBody, is_throttling, settings_error};
 use super::response_head::{self, Refusal, ResponseHead};
 use super::retry::Budget;
 use crate::counters::increment;
@@ -9,7 +9,6 @@ use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use http::header::LOCATION;
 use http::{StatusCode, response};
-use hyper::body::Incoming;
 use object_store::client::HttpRequest;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
@@ -107,12 +106,13 @@ impl Fetch {
             }
             (response, _) => response?,
         };
-        let ResponseHead { object, range, skip } = response;
+        let ResponseHead { object, range, is_exact, skip } = response;
         let transfer = Transfer {
             fetch: Arc::clone(self),
             key: key.clone(),
             version: object.version.clone(),
             body,
+            is_exact,
             skip,
             at: range.start,
             end: range.end,
@@ -128,7 +128,7 @@ impl Fetch {
         want: &Want,
         pin: Option<&Version>,
         budget: &mut Budget,
-    ) -> Result<(ResponseHead, Incoming), StorageError> {
+    ) -> Result<(ResponseHead, ResponseBody), StorageError> {
         if matches!(want, Want::Range(range) if range.start > range.end) {
             return Err(StorageError::OutOfRange(key.to_string()));
         }
@@ -152,11 +152,11 @@ impl Fetch {
         key: &Key,
         want: &Want,
         pin: Option<&Version>,
-    ) -> Result<(ResponseHead, Incoming), Refusal> {
+    ) -> Result<(ResponseHead, ResponseBody), Refusal> {
         let request = self.requests.build(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
         let (head, body) = match self.client.send(request).await {
-            Ok(response) => response.into_parts(),
+            Ok(response) => response,
             Err(failure) => {
                 let may_retry = failure.may_retry();
                 return Err(Refusal { error: failure.into_error(key.as_str()), may_retry, wait: None });
@@ -187,7 +187,7 @@ impl Fetch {
         &self,
         key: &Key,
         status: StatusCode,
-        body: Incoming,
+        body: ResponseBody,
         mut refusal: Refusal,
     ) -> Refusal {
         if status.is_success() {
@@ -198,7 +198,10 @@ impl Fetch {
         }
         let timeout_after = Duration::from_secs(1);
         let document = tokio::time::timeout(timeout_after, self.client.whole(body, ERROR_DOCUMENT)).await;
-        let document = document.ok().and_then(Result::ok).unwrap_or_default();
+        let document = match document {
+            Ok(Err(failure @ Failure::Surplus)) => return failure.into_error(key.as_str()).into(),
+            document => document.ok().and_then(Result::ok).unwrap_or_default(),
+        };
         let Some(code) = error_code(&document) else { return refusal };
         if let Some(error) = settings_error(key.as_str(), code) {
             refusal.error = error;
@@ -236,7 +239,9 @@ struct Transfer {
     fetch: Arc<Fetch>,
     key: Key,
     version: Version,
-    body: Incoming,
+    body: ResponseBody,
+    /// True if the body has no bytes but the requested ones.
+    is_exact: bool,
     /// Bytes of the body that precede the next byte and were not requested.
     skip: u64,
     /// Positions in the object of the next byte, and of the byte after the last.
@@ -260,8 +265,11 @@ impl Transfer {
                     if data.is_empty() {
                         continue;
                     }
-                    // Surplus bytes are cut off; dropping the body then closes the connection.
-                    data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                    if data.len() as u64 >= left {
+                        self.check_last(data.len() as u64 - left).await?;
+                        // Dropping a body that has more bytes closes its connection.
+                        data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                    }
                     self.at += data.len() as u64;
                     return Ok(Some((data, self)));
                 }
@@ -269,6 +277,24 @@ impl Transfer {
                 Err(failure @ Failure::Broken(_)) => self.resume(failure).await?,
                 Err(failure) => return Err(failure.into_error(self.key.as_str())),
             }
+        }
+    }
+
+    /// Checks before the last bytes are passed on that the body has no more than these, unless the
+    /// server ignores ranges. `surplus` more have arrived with them.
+    async fn check_last(&mut self, surplus: u64) -> Result<(), StorageError> {
+        if !self.is_exact || (surplus == 0 && self.body.is_end()) {
+            return Ok(());
+        }
+        let followed = match surplus {
+            0 => self.fetch.client.frame(&mut self.body).await,
+            _ => Err(Failure::Surplus),
+        };
+        match followed {
+            // All bytes of the range are here, even if the end of the body is not.
+            Ok(None) | Err(Failure::Broken(_)) => Ok(()),
+            Ok(Some(_)) => Err(Failure::Surplus.into_error(self.key.as_str())),
+            Err(failure) => Err(failure.into_error(self.key.as_str())),
         }
     }
 
@@ -284,7 +310,7 @@ impl Transfer {
         let (response, body) =
             self.fetch.request(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
         increment(&self.fetch.client.account.counters.resumed);
-        (self.body, self.skip) = (body, response.skip);
+        (self.body, self.skip, self.is_exact) = (body, response.skip, response.is_exact);
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! Objects on any HTTP server that supports byte ranges.
 
 pub(crate) mod client;
+mod connection;
 pub(crate) mod fetch;
+mod framing;
 mod index_page;
 mod response_head;
 pub(crate) mod retry;

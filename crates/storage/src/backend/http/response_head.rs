@@ -3,7 +3,8 @@
 use super::client::Failure;
 use crate::{ObjectMeta, StorageError, Version, Want};
 use http::header::{
-    CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED,
+    RETRY_AFTER,
 };
 use http::{StatusCode, response};
 use std::ops::Range;
@@ -13,8 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResponseHead {
     pub(crate) object: ObjectMeta,
-    /// The requested bytes. A server that ignores ranges sends more after them.
+    /// The requested bytes.
     pub(crate) range: Range<u64>,
+    /// True if the body is exactly the requested bytes. A server that ignores ranges sends others
+    /// before and after them.
+    pub(crate) is_exact: bool,
     /// Bytes of the body before the requested ones; 0 unless the server ignores ranges.
     pub(crate) skip: u64,
 }
@@ -91,6 +95,18 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date(wait)?.duration_since(now).unwrap_or_default())
 }
 
+/// Returns the codings of a body that is not sent as it is stored (RFC 9110, 8.4). Some S3 services
+/// keep the `aws-chunked` of an upload with the object, although they send the object without it.
+pub(crate) fn content_coding(headers: &HeaderMap) -> Option<String> {
+    let plain = |coding: &[u8]| {
+        let coding = coding.trim_ascii();
+        [b"".as_slice(), b"identity", b"aws-chunked"].iter().any(|name| coding.eq_ignore_ascii_case(name))
+    };
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    let coded = codings.find(|value| !value.as_bytes().split(|byte| *byte == b',').all(plain))?;
+    Some(String::from_utf8_lossy(coded.as_bytes()).into_owned())
+}
+
 /// Checks the head of a response to `want`. `Head(0)` and empty ranges are requested with the HEAD
 /// method, everything else with GET and a range.
 pub(crate) fn check_head(
@@ -112,6 +128,9 @@ pub(crate) fn check_head(
         }
         _ => return Err(refusal(key, want, pin, head)),
     };
+    if let Some(coding) = content_coding(&head.headers) {
+        return Err(Failure::Coded(coding).into_error(key).into());
+    }
     let size = match &range {
         Some((_, size)) => *size,
         None => text(&head.headers, CONTENT_LENGTH).and_then(digits).ok_or_else(|| {
@@ -123,9 +142,14 @@ pub(crate) fn check_head(
         return Err(StorageError::Changed(key.to_owned()).into());
     }
     let wanted = want.within(size).ok_or_else(|| StorageError::OutOfRange(key.to_owned()))?;
-    let skip = match range {
-        Some((range, _)) if range != wanted => {
+    let length = text(&head.headers, CONTENT_LENGTH).and_then(digits);
+    let skip = match &range {
+        Some((range, _)) if *range != wanted => {
             let detail = format!("requested bytes {wanted:?}, got bytes {range:?}");
+            return Err(bad(key, detail).into());
+        }
+        Some((range, _)) if length.is_some_and(|length| length != range.end - range.start) => {
+            let detail = format!("bytes {range:?} cannot have a length of {}", length.unwrap_or_default());
             return Err(bad(key, detail).into());
         }
         None if wanted.start > MAX_SKIPPED && !wanted.is_empty() => {
@@ -134,7 +158,7 @@ pub(crate) fn check_head(
         None if !wanted.is_empty() => wanted.start,
         _ => 0,
     };
-    Ok(ResponseHead { object: ObjectMeta { size, version }, range: wanted, skip })
+    Ok(ResponseHead { object: ObjectMeta { size, version }, range: wanted, is_exact: range.is_some(), skip })
 }
 
 fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts) -> Refusal {
