@@ -50,7 +50,7 @@ async fn serve(config: Config) -> Result<()> {
             "this system allows fewer open files than http.max_connections may need"
         );
     }
-    let storage = latemux_storage::open::open(source, &options)?;
+    let storage = latemux_storage::open_mirrored(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
     let reached = reach(&storage).await?;
     let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));

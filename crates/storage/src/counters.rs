@@ -6,7 +6,8 @@ use std::time::Duration;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The counters of one back end. They only grow, except `in_flight` and `queued`.
+        /// The counters of one back end. They only grow, except `in_flight`, `queued` and
+        /// `suspended`.
         #[derive(Debug, Default)]
         pub struct Counters {
             $(pub(crate) $name: AtomicU64,)+
@@ -57,6 +58,10 @@ counters! {
     failed,
     /// Reads and listings that got no permit in time.
     busy,
+    /// Reads and listings that this mirror answered because the storage before it failed.
+    fallbacks,
+    /// Current: 1 while this storage counts as failing, so that its mirrors are asked first.
+    suspended,
     /// Current: requests in flight, each until the end of its body.
     in_flight,
     /// Current: requests that wait for a permit.

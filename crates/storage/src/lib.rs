@@ -16,6 +16,7 @@ pub mod counting;
 pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fault;
+pub mod mirrored;
 pub mod object;
 pub mod open;
 mod options;
@@ -31,9 +32,10 @@ pub use check::check;
 pub use client::StorageClient;
 pub use counters::{Counters, Registry};
 pub use error::StorageError;
+pub use mirrored::Mirrored;
 pub use object::{Key, ObjectMeta, Version};
-pub use open::{OpenError, open, open_object};
-pub use options::{AccessKeys, Options, S3Overrides};
+pub use open::{OpenError, open, open_mirrored, open_object};
+pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides};
 pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
 
 use futures_util::future::BoxFuture;

@@ -5,7 +5,7 @@ use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};
 use crate::options::{AccessKeys, Options};
 use crate::settings::{check_headers, endpoint};
-use crate::{Bucket, Folder, HttpServer, Key, Storage, StorageClient};
+use crate::{Bucket, Folder, HttpServer, Key, Mirrored, Storage, StorageClient};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -51,6 +51,21 @@ pub enum OpenError {
 /// [`OpenError`] if the location is invalid. A missing server or missing permissions show with the
 /// first read.
 pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
+    Ok(Arc::new(open_client(location, options)?))
+}
+
+/// Opens a storage, like [`open`], together with the mirrors that the options name.
+///
+/// # Errors
+/// [`OpenError`] for the same causes as [`open`].
+pub fn open_mirrored(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
+    let own = open_client(location, options)?;
+    let mirrors = options.mirror.iter().map(|mirror| open_client(&mirror.location, &mirror.over(options)));
+    let mirrors = mirrors.collect::<Result<Vec<_>, _>>()?;
+    Ok(if mirrors.is_empty() { Arc::new(own) } else { Arc::new(Mirrored::new(own, mirrors)) })
+}
+
+fn open_client(location: &str, options: &Options) -> Result<StorageClient, OpenError> {
     let account = Arc::new(Account::new(options));
     let (inner, bounded): (Arc<dyn Storage>, bool) = match address(location)? {
         None => (folder(Path::new(location))?, false),
@@ -64,7 +79,7 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
             }
         },
     };
-    Ok(Arc::new(StorageClient::over(inner, account, options, bounded)))
+    Ok(StorageClient::over(inner, account, options, bounded))
 }
 
 fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError> {

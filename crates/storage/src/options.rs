@@ -53,6 +53,8 @@ pub struct Options {
     /// wins. `0s` sends no second reads.
     #[serde(with = "TimeSpan")]
     pub hedge_after: Duration,
+    /// A storage with the same objects, asked if the one that is served fails.
+    pub mirror: Vec<MirrorOptions>,
     /// S3 options that no configuration file can set.
     #[serde(skip)]
     pub s3: S3Overrides,
@@ -77,9 +79,35 @@ impl Default for Options {
             max_in_flight: 512,
             queue_timeout: Duration::from_secs(10),
             hedge_after: Duration::ZERO,
+            mirror: Vec::new(),
             s3: S3Overrides::default(),
             registry: Registry::default(),
         }
+    }
+}
+
+/// A storage to fall back on. All other settings are those of `[storage]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorOptions {
+    /// Folder, URL of an HTTP server, or bucket that holds the same objects under the same names.
+    /// Of an object in use, it serves only the same version: with the same strong `ETag` and size
+    /// or, without an `ETag`, the same size and modification time. Since 0.2.0.
+    pub location: String,
+    /// Address of an S3-compatible service, if not that of `[storage]`. Since 0.2.0.
+    pub s3_endpoint: Option<String>,
+    /// S3 region, if not that of `[storage]`. Since 0.2.0.
+    pub s3_region: Option<String>,
+}
+
+impl MirrorOptions {
+    /// Returns the options of the mirror, given those of the storage itself.
+    pub(crate) fn over(&self, options: &Options) -> Options {
+        let mut own = options.clone();
+        own.s3_endpoint = self.s3_endpoint.clone().or(own.s3_endpoint);
+        own.s3_region = self.s3_region.clone().or(own.s3_region);
+        own.mirror = Vec::new();
+        own
     }
 }
 

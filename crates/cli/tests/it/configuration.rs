@@ -63,6 +63,8 @@ enum Kind {
     Value(&'static str),
     /// A section that another type declares.
     Section(String),
+    /// Any number of sections that another type declares.
+    Sections(String),
     /// Keys of another type, at the same level.
     Flattened(String),
 }
@@ -107,12 +109,16 @@ fn section(
         let Key { name, since, doc, .. } = key;
         writeln!(page, "| `{name}` | {kind} | {default} | {since} | {doc} |").unwrap();
     }
+    let nothing = toml::Value::Table(toml::Table::new());
     for key in keys {
-        let Kind::Section(inner) = &key.kind else { continue };
         let path = if path.is_empty() { key.name.clone() } else { format!("{path}.{}", key.name) };
-        write!(page, "\n## `[{path}]`\n{}\n", key.doc).unwrap();
-        let nothing = toml::Value::Table(toml::Table::new());
-        section(page, types, inner, &path, defaults.get(&key.name).unwrap_or(&nothing));
+        let (title, inner, defaults) = match &key.kind {
+            Kind::Section(inner) => (format!("[{path}]"), inner, defaults.get(&key.name).unwrap_or(&nothing)),
+            Kind::Sections(inner) => (format!("[[{path}]]"), inner, &nothing),
+            Kind::Value(_) | Kind::Flattened(_) => continue,
+        };
+        write!(page, "\n## `{title}`\n{}\n", key.doc).unwrap();
+        section(page, types, inner, &path, defaults);
     }
 }
 
@@ -173,7 +179,10 @@ fn key(field: &Field) -> Option<Key> {
             "SocketAddr" => Kind::Value("address:port"),
             "PathBuf" => Kind::Value("path"),
             "String" => Kind::Value("text"),
-            "Vec" => Kind::Value("list of texts"),
+            "Vec" => match element_name(&field.ty).as_str() {
+                "String" => Kind::Value("list of texts"),
+                section => Kind::Sections(section.to_owned()),
+            },
             section => Kind::Section(section.to_owned()),
         },
     };
@@ -204,6 +213,18 @@ fn type_name(ty: &Type) -> String {
                 &last.ident.to_string(),
             )
         }
+    }
+}
+
+/// Returns the name of a list's type of elements.
+fn element_name(ty: &Type) -> String {
+    let Type::Path(path) = ty else { panic!("a type without a path") };
+    let syn::PathArguments::AngleBracketed(inner) = &path.path.segments.last().unwrap().arguments else {
+        panic!("a list of no type")
+    };
+    match inner.args.first() {
+        Some(syn::GenericArgument::Type(inner)) => type_name(inner),
+        _ => panic!("a list of no type"),
     }
 }
 

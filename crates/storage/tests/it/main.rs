@@ -8,6 +8,7 @@ mod credentials;
 mod decorators;
 mod folder;
 mod memory;
+mod mirrors;
 mod misbehaving;
 mod nginx;
 mod opening;

@@ -155,9 +155,12 @@ fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     counters("latemux_storage_failed", help, |f| f.failed)?;
     counters("latemux_storage_busy", "Requests that got no permit in time", |f| f.busy)?;
     counters("latemux_storage_waits", "Requests that waited for a permit", |f| f.waited)?;
+    counters("latemux_storage_fallbacks", "Requests that this mirror answered for another", |f| f.fallbacks)?;
     let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
     gauges("latemux_storage_in_flight", "Requests in flight", |f| f.in_flight)?;
-    gauges("latemux_storage_queued", "Requests that wait for a permit", |f| f.queued)
+    gauges("latemux_storage_queued", "Requests that wait for a permit", |f| f.queued)?;
+    let help = "1 while the storage counts as failing, so that its mirrors are asked first";
+    gauges("latemux_storage_suspended", help, |f| f.suspended)
 }
 
 fn caches_of(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {
