@@ -26,6 +26,11 @@ pub struct OriginConfig {
     /// it. Segments need no such check, because their reads name the version.
     #[serde(with = "TimeSpan")]
     pub recheck_after: Duration,
+    /// Longest time for which manifests of a title in memory are served while storage fails and
+    /// the title cannot be compared with it. With `0s`, such requests get the error of storage.
+    /// Since 0.2.0.
+    #[serde(with = "TimeSpan")]
+    pub stale_if_error: Duration,
     /// Longest time to index a title.
     #[serde(with = "TimeSpan")]
     pub load_timeout: Duration,
@@ -59,6 +64,7 @@ impl Default for OriginConfig {
         Self {
             segment_duration: Duration::from_secs(4),
             recheck_after: Duration::from_secs(10),
+            stale_if_error: Duration::from_secs(60 * 60),
             load_timeout: Duration::from_secs(120),
             max_objects: 64,
             sources: SourcesConfig::default(),

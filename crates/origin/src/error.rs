@@ -250,6 +250,27 @@ impl Error {
         matches!(self.cause(), Self::Storage(StorageError::Changed(_)))
     }
 
+    /// Returns true if storage failed, so that nothing is known of the object. The failure may be
+    /// over a moment later.
+    pub fn is_outage(&self) -> bool {
+        match self.cause() {
+            Self::Storage(StorageError::Busy { .. } | StorageError::WrongCredentials { .. }) => true,
+            Self::Storage(error) => error.is_fault(),
+            Self::LoadTimedOut { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns true if the object may have grown since it was indexed: the title has no such track
+    /// or segment, or an object ends before one.
+    pub(crate) fn is_missing_media(&self) -> bool {
+        match self {
+            Self::BeyondEnd { .. } => true,
+            Self::Pack(_) => self.status().0 == StatusCode::NOT_FOUND,
+            _ => false,
+        }
+    }
+
     /// Returns true if the cause is the object itself: it is changed, gone or denied, or has no
     /// such bytes. Other failures of storage may be over a moment later.
     pub fn is_caused_by_object(&self) -> bool {

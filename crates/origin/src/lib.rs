@@ -49,7 +49,7 @@ use latemux_storage::Storage;
 use observe::{access::AccessLog, trace::Trace};
 use read::body::Body;
 use std::{future::Future, io, sync::Arc};
-use title::titles::Freshness;
+use title::checks::Freshness;
 use tokio::net::TcpListener;
 
 /// An origin over one storage. Clones share all state.
@@ -126,7 +126,7 @@ impl Origin {
     /// # Errors
     /// Returns the error that a client would get for the title's manifests.
     pub async fn title(&self, base: &str) -> Result<Arc<LoadedTitle>, Error> {
-        self.app.titles.load(base, Freshness::RecentAt(std::time::Instant::now())).await
+        self.app.titles.load(base, Freshness::Recent).await
     }
 }
 
@@ -135,7 +135,7 @@ impl Origin {
 async fn respond<B>(app: &App, request: ::http::Request<B>) -> ::http::Response<Body> {
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
     let mut log = AccessLog::start(trace.clone(), request.into_parts().0);
-    let result = trace.scope(serve::serve(app, log.request(), trace.started())).await;
+    let result = trace.scope(serve::serve(app, log.request())).await;
     let mut response = result.unwrap_or_else(|error| {
         log.record_error_response(&error);
         error_response(&error, &log.request().method)

@@ -12,15 +12,16 @@ use crate::{
     read::fragments::MoofReads,
     read::segment::{SegmentPlan, plan_segment},
     route::{Route, TitleRequest, route},
-    title::titles::{Freshness, LoadedTitle},
+    title::checks::{Freshness, MISSING_AGE},
+    title::titles::LoadedTitle,
 };
-use http::{Response, request::Parts};
+use http::{HeaderValue, Response, header::WARNING, request::Parts};
 use latemux_packager::{Address, plan::Class};
-use std::{sync::Arc, time::Instant};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// Runs the stages route and title, then the others. If an object has changed since it was indexed,
-/// loads the title again and repeats the others once.
-pub(crate) async fn serve(app: &App, request: &Parts, began: Instant) -> Result<Response<Body>, Error> {
+/// or may have grown, loads the title again and repeats the others once.
+pub(crate) async fn serve(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
     let route = route(&request.method, &request.uri, &app.nginx_vod)?;
     route.labels().into_iter().for_each(set_labels);
     let wanted = match route {
@@ -31,13 +32,21 @@ pub(crate) async fn serve(app: &App, request: &Parts, began: Instant) -> Result<
         Route::Options => return Ok(options_response()),
     };
     enter_stage(Stage::Title);
-    let freshness = if wanted.is_manifest() { Freshness::RecentAt(began) } else { Freshness::Any };
+    let freshness = if wanted.is_manifest() { Freshness::Recent } else { Freshness::Any };
     let title = app.titles.load(wanted.base(), freshness).await?;
     match serve_title(app, request, &wanted, &title).await {
         Err(error) if error.is_changed() => {
             tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing the title again");
+            title.checks.mark_outdated();
             let title = app.titles.load(wanted.base(), Freshness::Current).await?;
             Box::pin(serve_title(app, request, &wanted, &title)).await
+        }
+        Err(error) if error.is_missing_media() => {
+            let current = app.titles.load(wanted.base(), Freshness::Within(MISSING_AGE)).await?;
+            if current.id == title.id {
+                return Err(error);
+            }
+            Box::pin(serve_title(app, request, &wanted, &current)).await
         }
         other => other,
     }
@@ -55,10 +64,27 @@ async fn serve_title(
     set_labels(RequestLabels::of(&address.resource));
     if address.resource.is_manifest() {
         let manifest = app.manifests.get(title, address).await?;
-        return manifest.respond(request, &app.config.cache_control);
+        let mut response = manifest.respond(request, cache_control(app, title, Class::Manifest))?;
+        if title.checks.is_stale() {
+            app.metrics.stale_manifests.fetch_add(1, Relaxed);
+            response.headers_mut().insert(WARNING, HeaderValue::from_static(STALE));
+        }
+        return Ok(response);
     }
     // Boxed so that manifest requests do not carry the large future of a segment.
     Box::pin(serve_segment(app, request, address, title)).await
+}
+
+/// The `Warning` of a manifest whose title storage does not confirm (RFC 7234, 5.5.2).
+const STALE: &str = "111 - \"Revalidation Failed\"";
+
+/// Returns the `Cache-Control` of a response. While a title is unsettled, nothing of it may be
+/// cached, because other tracks may give the same segments other bytes.
+fn cache_control(app: &App, title: &LoadedTitle, class: Class) -> Option<HeaderValue> {
+    if title.checks.is_unsettled() {
+        return Some(HeaderValue::from_static("no-store"));
+    }
+    app.config.cache_control.of(class)
 }
 
 /// Runs these stages for a segment. No media is read for a response without a body, unless the
@@ -70,7 +96,7 @@ async fn serve_segment(
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
     let known = |class, digest, content_type, length| {
-        let cache_control = app.config.cache_control.of(class);
+        let cache_control = cache_control(app, title, class);
         Representation::fixed(content_type, length, Some(etag(digest, "")), cache_control)
     };
     let mut fetch = Fetch::new(title.objects.clone(), app.config.read.clone());

@@ -3,7 +3,6 @@
 
 use crate::{
     Error,
-    config::CacheControlConfig,
     http::respond::{Coding, Representation, ResponseHead, accepts_gzip, decide, etag, is_plain},
     observe::metrics::CacheWatch,
     read::body::Body,
@@ -14,9 +13,9 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
-use http::{Response, header, request::Parts};
+use http::{HeaderValue, Response, header, request::Parts};
 use latemux_index::media::fragment_samples::NoFragments;
-use latemux_packager::{Address, Part, Plan, Planned, plan, plan::Class};
+use latemux_packager::{Address, Part, Plan, Planned, plan};
 use quick_cache::Equivalent;
 use std::{
     io::Write,
@@ -40,8 +39,9 @@ pub(crate) struct Manifest {
 #[derive(Debug)]
 struct EncodedManifest {
     bytes: Bytes,
-    /// Head of the response to plain requests. The first such request sets it.
-    plain_head: OnceLock<ResponseHead>,
+    /// Head of the response to plain requests, with its `Cache-Control`. The first such request
+    /// sets it.
+    plain_head: OnceLock<(Option<HeaderValue>, ResponseHead)>,
 }
 
 impl EncodedManifest {
@@ -64,7 +64,7 @@ impl Manifest {
     pub(crate) fn respond(
         &self,
         request: &Parts,
-        cache_control: &CacheControlConfig,
+        cache_control: Option<HeaderValue>,
     ) -> Result<Response<Body>, Error> {
         let compressed = self
             .gzip
@@ -76,19 +76,21 @@ impl Manifest {
         };
         // All plain requests get the same head, so the head is made only once.
         let is_plain = is_plain(request);
-        if let Some(head) = encoded.plain_head.get().filter(|_| is_plain) {
+        if let Some((known, head)) = encoded.plain_head.get().filter(|_| is_plain)
+            && *known == cache_control
+        {
             return Ok(head.clone().respond_from(&encoded.bytes));
         }
         let representation = Representation {
             content_type: self.content_type,
             length: encoded.bytes.len() as u64,
             etag: Some(etag(self.digest, variant)),
-            cache_control: cache_control.of(Class::Manifest),
+            cache_control: cache_control.clone(),
             coding,
         };
         let head = decide(request, &representation)?;
         if is_plain {
-            let _ = encoded.plain_head.set(head.clone());
+            let _ = encoded.plain_head.set((cache_control, head.clone()));
         }
         Ok(head.respond_from(&encoded.bytes))
     }

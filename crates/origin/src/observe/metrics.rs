@@ -54,6 +54,8 @@ pub(crate) struct Metrics {
     pub(crate) storage: Arc<StorageTotals>,
     /// Source bytes that went into responses.
     pub(crate) media_used: AtomicU64,
+    /// Manifests of titles that storage did not confirm.
+    pub(crate) stale_manifests: AtomicU64,
     /// Results of writing index MP4s.
     pub(crate) index_files: Arc<IndexFiles>,
     pub(crate) prefetches: Arc<Prefetches>,

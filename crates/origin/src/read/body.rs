@@ -147,7 +147,7 @@ impl hyper::body::Body for Body {
             }
             Err(error) => {
                 if let Some(title) = self.title.as_ref().filter(|_| error.is_caused_by_object()) {
-                    title.mark_doubtful();
+                    title.checks.mark_doubtful();
                 }
                 if let Some(log) = &mut self.log {
                     log.record_body_error(&error);

@@ -112,7 +112,7 @@ mod tests {
         let storage = Arc::new(Memory::new());
         let file = ObjectRef::served(storage.clone(), storage, Key::new("a.mp4").unwrap());
         let parts = title.objects.iter().map(|object| (Some("x".into()), object.clone())).collect();
-        IndexedFile { file, version, parts }
+        IndexedFile::new(file, version, parts)
     }
 
     #[tokio::test]

@@ -94,25 +94,42 @@ impl IndexStore {
         file: &ObjectRef,
         listed: Option<u64>,
     ) -> Result<Arc<IndexedFile>, Error> {
-        if let Some(known) = self.memory.get(file) {
+        let mut has_changed = false;
+        let known = self.memory.get(file).filter(|known| !known.is_unsettled());
+        if let Some(known) = known {
             match self.indexer.check_unchanged(&known).await {
                 Ok(()) => return Ok(known),
                 Err(StorageError::Changed(_)) => {
                     self.memory.remove(file);
                     self.remove_record(file);
+                    has_changed = true;
                 }
                 Err(error) => {
-                    self.memory.remove(file);
+                    if matches!(error, StorageError::NotFound(_)) {
+                        self.memory.remove(file);
+                    }
                     return Err(error.into());
                 }
             }
         }
+        let loaded = self.load_in_background(file, listed).await;
+        // Storage failed, but not before it told that the object is another one.
+        loaded.map_err(|error| match has_changed && error.is_outage() {
+            true => StorageError::Changed(file.to_string()).into(),
+            false => error,
+        })
+    }
+
+    /// Loads the index of a file in a task that continues if its client leaves. Otherwise a scan
+    /// that takes longer than players wait would start again with each retry and never finish.
+    async fn load_in_background(
+        self: &Arc<Self>,
+        file: &ObjectRef,
+        listed: Option<u64>,
+    ) -> Result<Arc<IndexedFile>, Error> {
         if self.loads.is_running(file) {
             return self.shared_load(file.clone(), listed).await;
         }
-        // The load runs in a task of its own, which continues if its client leaves. Otherwise a
-        // scan that takes longer than players wait would start again with each retry and never
-        // finish.
         let load = tokio::spawn(with_current_trace(self.shared_load(file.clone(), listed)));
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
     }
@@ -149,11 +166,14 @@ impl IndexStore {
                     Err(Error::Storage(StorageError::Changed(_))) => {
                         self.indexer.index_file(file, None).await?
                     }
+                    // Wrong bytes from storage look like a track that cannot be served.
+                    Ok(indexed) if indexed.lacks_media() => {
+                        let again = self.indexer.index_file(file, None).await?;
+                        if again.left_out() < indexed.left_out() { again } else { indexed }
+                    }
                     other => other?,
                 };
-                let indexed = Arc::new(indexed);
-                self.write_record(&indexed);
-                indexed
+                self.keep(file, indexed)
             }
         };
         if let (Some(writer), [(_, object)]) = (&self.writer, &*loaded.parts) {
@@ -161,6 +181,19 @@ impl IndexStore {
         }
         self.memory.insert(file.clone(), loaded.clone());
         Ok(loaded)
+    }
+
+    /// Keeps a new index on disk, unless it lacks tracks. If the known index of the file is the
+    /// same, returns that one.
+    fn keep(&self, file: &ObjectRef, indexed: IndexedFile) -> Arc<IndexedFile> {
+        if let Some(known) = self.memory.peek(file).filter(|known| known.equals(&indexed)) {
+            return known;
+        }
+        let indexed = Arc::new(indexed);
+        if !indexed.lacks_tracks() {
+            self.write_record(&indexed);
+        }
+        indexed
     }
 
     /// Loads an index that this process or an earlier one has written to disk. One small read of
@@ -216,7 +249,7 @@ impl IndexStore {
             }
         });
         let parts = parts.collect::<Result<_, Error>>()?;
-        Ok(IndexedFile { file: file.clone(), version: record.version, parts })
+        Ok(IndexedFile::new(file.clone(), record.version, parts))
     }
 
     /// Writes the index of a file to disk in the background. It is not written if a version has

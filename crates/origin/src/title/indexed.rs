@@ -1,9 +1,13 @@
 //! Indexed files and the objects that hold their media.
 
-use crate::title::references::ObjectRef;
-use latemux_index::MediaIndex;
+use crate::title::{
+    checks::{SETTLING, lacks_tracks},
+    references::ObjectRef,
+};
+use latemux_index::{MediaIndex, media::TrackKind};
 use latemux_storage::{Key, Version};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// An object whose index is known. Immutable: a changed object gets a new value.
 #[derive(Debug)]
@@ -41,9 +45,57 @@ pub(crate) struct IndexedFile {
     /// Objects that hold the media, each with its location as written in the file. The location is
     /// `None` for the file itself.
     pub(crate) parts: Vec<(Option<Arc<str>>, Arc<IndexedObject>)>,
+    /// Time at which the file was indexed.
+    pub(crate) indexed_at: Instant,
 }
 
 impl IndexedFile {
+    pub(crate) fn new(
+        file: ObjectRef,
+        version: Version,
+        parts: Vec<(Option<Arc<str>>, Arc<IndexedObject>)>,
+    ) -> Self {
+        Self { file, version, parts, indexed_at: Instant::now() }
+    }
+
+    /// Returns true if a track of the file, which may be video or audio, is left out.
+    pub(crate) fn lacks_media(&self) -> bool {
+        let mut left_out = self.objects().flat_map(|object| &object.index.left_out);
+        left_out.any(|problem| match problem.handler {
+            Some(handler) => {
+                matches!(TrackKind::of_handler(handler), Some(TrackKind::Video | TrackKind::Audio))
+            }
+            None => true,
+        })
+    }
+
+    /// Returns the number of tracks that are left out.
+    pub(crate) fn left_out(&self) -> usize {
+        self.objects().map(|object| object.index.left_out.len()).sum()
+    }
+
+    /// Returns true if the file lacks tracks that may become readable.
+    pub(crate) fn lacks_tracks(&self) -> bool {
+        self.objects().any(|object| lacks_tracks(&object.index))
+    }
+
+    /// Returns true while the index has to be read again to find tracks that were not readable.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.lacks_tracks() && self.indexed_at.elapsed() < SETTLING
+    }
+
+    /// Returns true if both files have the same indexes and versions.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        let of = |file: &Self| {
+            let objects = file.objects().map(|object| {
+                let index = &object.index;
+                (object.version.clone(), index.fingerprint, index.left_out.clone())
+            });
+            (file.version.clone(), objects.collect::<Vec<_>>())
+        };
+        self.file == other.file && of(self) == of(other)
+    }
+
     /// Returns the objects that hold the file's media.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<IndexedObject>> {
         self.parts.iter().map(|(_, object)| object)

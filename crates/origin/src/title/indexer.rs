@@ -112,9 +112,9 @@ impl Indexer {
                     return Err(Error::Internal("an index MP4 points to another index MP4"));
                 }
                 let object = self.object(media.clone(), version.clone(), index, &media);
-                Ok(IndexedFile { file: media, version, parts: vec![(None, object)] })
+                Ok(IndexedFile::new(media, version, vec![(None, object)]))
             }
-            (parts, _) => Ok(IndexedFile { file: file.clone(), version, parts: parts? }),
+            (parts, _) => Ok(IndexedFile::new(file.clone(), version, parts?)),
         }
     }
 

@@ -4,6 +4,8 @@ use crate::{
     Error,
     config::OriginConfig,
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
+    observe::trace::with_current_trace,
+    title::checks::{Checks, Freshness, is_suspect},
     title::index_store::{IndexStore, PurgeCounts},
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject},
@@ -23,15 +25,21 @@ use latemux_index::{
     title::{ObjectOrder, TitleProblem},
 };
 use latemux_packager::carry::{Protocol, carries, problems};
-use latemux_quantity::millis;
 use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::{Instant, timeout};
+
+/// Longest time that a request waits until a known title is compared with storage. Then the title
+/// is used as it is, and the comparison continues.
+const CHECK_WAIT: Duration = Duration::from_secs(1);
+/// The same after a comparison that failed.
+const FAILING_CHECK_WAIT: Duration = Duration::from_millis(100);
 
 /// A title with the objects it was made of.
 #[derive(Debug)]
@@ -49,10 +57,8 @@ pub struct LoadedTitle {
     chosen: Option<ChosenTracks>,
     /// Number of this version of the title, unique in this process.
     pub(crate) id: u64,
-    /// Time of the last comparison with storage, in ms since [`Titles::started`].
-    checked: AtomicU64,
-    /// True if a read failed because of its object after the head of a response was sent.
-    is_doubtful: AtomicBool,
+    /// Comparisons with storage.
+    pub(crate) checks: Checks,
 }
 
 /// Titles kept in memory.
@@ -65,22 +71,9 @@ pub(crate) struct Titles {
     segment_duration: Duration,
     limits: ResolveLimits,
     recheck_after: Duration,
+    stale_if_error: Duration,
     load_timeout: Duration,
-    started: Instant,
     next_id: AtomicU64,
-}
-
-/// Condition for using a title from memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freshness {
-    /// No condition. Reads of media are pinned to the versions from which the title was made, so an
-    /// outdated title cannot give wrong bytes.
-    Any,
-    /// The title was compared with storage less than [`OriginConfig::recheck_after`] before this
-    /// time, at which the request began.
-    RecentAt(Instant),
-    /// The title is compared with storage now.
-    Current,
 }
 
 impl Titles {
@@ -104,8 +97,8 @@ impl Titles {
             segment_duration: config.segment_duration,
             limits: ResolveLimits { max_files: config.max_objects, any_extension: config.any_extension },
             recheck_after: config.recheck_after,
+            stale_if_error: config.stale_if_error,
             load_timeout: config.load_timeout,
-            started: Instant::now(),
             next_id: AtomicU64::new(0),
         }
     }
@@ -116,36 +109,79 @@ impl Titles {
         base: &str,
         freshness: Freshness,
     ) -> Result<Arc<LoadedTitle>, Error> {
-        if let Some(title) = self.memory.get(base)
-            && self.is_fresh(&title, freshness)
+        let known = self.memory.get(base);
+        if let Some(title) = &known
+            && title.checks.is_fresh(freshness, self.recheck_after)
         {
-            return Ok(title);
+            return Ok(title.clone());
         }
-        let this = self.clone();
-        let owned = base.to_owned();
-        let load = move || {
-            async move {
-                let after = this.load_timeout;
-                let loaded = tokio::time::timeout(after, this.load_now(&owned)).await;
-                loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: owned, after }))
-            }
-            .boxed()
-        };
-        // Boxed so that requests which find the title in memory do not carry this large future.
-        Box::pin(self.loads.run(base.to_owned(), load)).await
+        // Boxed so that requests which find the title in memory do not carry these large futures.
+        match known
+            .filter(|title| freshness == Freshness::Recent && title.checks.may_be_stale(self.stale_if_error))
+        {
+            Some(known) => Box::pin(self.compare(known)).await,
+            None => Box::pin(self.load_shared(base.to_owned())).await,
+        }
     }
 
-    fn is_fresh(&self, title: &LoadedTitle, freshness: Freshness) -> bool {
-        if title.is_doubtful.load(Relaxed) {
-            return false;
+    /// Loads a title, together with other requests for it.
+    fn load_shared(
+        self: &Arc<Self>,
+        base: String,
+    ) -> impl Future<Output = Result<Arc<LoadedTitle>, Error>> + Send + use<> {
+        let this = self.clone();
+        async move {
+            let titles = this.clone();
+            let owned = base.clone();
+            let load = move || {
+                async move {
+                    let after = titles.load_timeout;
+                    let loaded = timeout(after, titles.load_now(&owned)).await;
+                    let loaded =
+                        loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: owned.clone(), after }));
+                    loaded.inspect_err(|error| titles.note_failure(&owned, error))
+                }
+                .boxed()
+            };
+            this.loads.run(base, load).await
         }
-        match freshness {
-            Freshness::Any => true,
-            Freshness::RecentAt(began) => {
-                let age = self.ms(began).saturating_sub(title.checked.load(Relaxed));
-                Duration::from_millis(age) < self.recheck_after
+    }
+
+    /// Compares a known title with storage, and returns the current one. If storage fails or is
+    /// slow, returns the known one.
+    async fn compare(self: &Arc<Self>, known: Arc<LoadedTitle>) -> Result<Arc<LoadedTitle>, Error> {
+        if known.checks.has_just_failed(self.recheck_after) {
+            return Ok(known);
+        }
+        let wait = if known.checks.is_stale() { FAILING_CHECK_WAIT } else { CHECK_WAIT };
+        let comparison = tokio::spawn(with_current_trace(self.load_shared(known.base.clone())));
+        match timeout(wait, comparison).await {
+            Ok(Ok(Err(error))) if error.is_outage() => Ok(known),
+            Ok(Ok(current)) => current,
+            Ok(Err(_)) => Err(Error::Internal("comparing a title with storage panicked")),
+            Err(_) => {
+                self.note_failure(
+                    &known.base,
+                    &Error::LoadTimedOut { base: known.base.clone(), after: wait },
+                );
+                Ok(known)
             }
-            Freshness::Current => false,
+        }
+    }
+
+    /// Notes that the title of a base could not be compared with storage.
+    fn note_failure(&self, base: &str, error: &Error) {
+        let Some(known) = self.memory.peek(base) else { return };
+        if error.is_changed() {
+            known.checks.mark_outdated();
+        }
+        if error.is_outage() && known.checks.fail() {
+            tracing::warn!(
+                reason = error.reason(),
+                title = base,
+                "storage does not confirm the title, which is served from memory for up to {:?}: {error}",
+                self.stale_if_error
+            );
         }
     }
 
@@ -190,7 +226,7 @@ impl Titles {
     }
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
-        let checked = self.ms(Instant::now());
+        let began = Instant::now();
         let sources = match resolve(&*self.storage, base, self.limits).await? {
             Resolved::Files(files) => {
                 let files = files.into_iter().map(|key| (key, None));
@@ -209,13 +245,13 @@ impl Titles {
         if objects.len() > limit {
             return Err(Error::TooManyObjects { count: objects.len(), limit });
         }
-        if let Some(known) = self.memory.peek(base)
-            && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
-            && *known.files == *files
-            && known.chosen == chosen
-        {
-            known.checked.store(checked, Relaxed);
-            known.is_doubtful.store(false, Relaxed);
+        let known = self.memory.peek(base).filter(|known| {
+            known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
+                && *known.files == *files
+                && known.chosen == chosen
+        });
+        if let Some(known) = known {
+            known.checks.confirm(began);
             return Ok(known);
         }
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
@@ -234,6 +270,7 @@ impl Titles {
         let uncarried = problems(&title);
         let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title);
+        let checks = Checks::new(began, is_suspect(&title));
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
             title: Arc::new(title),
@@ -241,8 +278,7 @@ impl Titles {
             files: files.into(),
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
-            checked: AtomicU64::new(checked),
-            is_doubtful: AtomicBool::new(false),
+            checks,
         });
         self.memory.insert(base.to_owned(), loaded.clone());
         Ok(loaded)
@@ -257,19 +293,9 @@ impl Titles {
             files.map(|(key, listed)| (self.store.indexer.references.served(key), listed)).collect();
         join_all(files.iter().map(|(file, listed)| self.store.current(file, *listed))).await
     }
-
-    /// Returns a time as milliseconds since [`Self::started`].
-    fn ms(&self, when: Instant) -> u64 {
-        millis(when.saturating_duration_since(self.started))
-    }
 }
 
 impl LoadedTitle {
-    /// Makes the next request compare the title with storage first.
-    pub(crate) fn mark_doubtful(&self) {
-        self.is_doubtful.store(true, Relaxed);
-    }
-
     /// Returns the bytes of memory this title holds, objects included.
     fn heap_bytes(&self) -> usize {
         let tracks = self.title.tracks().iter().map(|t| {

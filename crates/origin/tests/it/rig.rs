@@ -253,6 +253,20 @@ impl Rig {
         status
     }
 
+    /// Requests manifests of a title until storage has confirmed it.
+    async fn confirm(&self, title: &str) {
+        for _ in 0..100 {
+            let request = Request::get(format!("/{title}/.mpd")).body(()).unwrap();
+            let response = self.origin.respond(request).await;
+            assert_eq!(response.status(), 200);
+            if !response.headers().contains_key("warning") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{title}: storage works, but does not confirm the title");
+    }
+
     /// Waits until no fetch is in flight, and no permits or memory are held. Prefetches may start
     /// meanwhile.
     pub(crate) async fn idle(&self) {
@@ -285,7 +299,7 @@ impl Rig {
         tokio::time::sleep(Duration::from_millis(10)).await;
         self.idle().await;
         for title in titles {
-            assert_eq!(self.manifest(title).await, 200);
+            self.confirm(title).await;
         }
         for round in 0..3 {
             for url in oracle.sample() {

@@ -51,6 +51,8 @@ impl Collector for Scrape {
         caches_of(&mut out, &caches)?;
         metrics.disk.get().map_or(Ok(()), |cache| unwritten(&mut out, &cache.figures()))?;
         let now = |number: &AtomicU64| number.load(Relaxed);
+        let stale = [(NONE, now(&metrics.stale_manifests))];
+        out.counters("latemux_stale_manifests", "Manifests that storage did not confirm", None, stale)?;
         let files = results(Written::ALL.map(|(_, word)| word), &metrics.index_files);
         let help = "Objects considered for writing an index MP4, by result";
         out.counters("latemux_index_files", help, None, files)?;
@@ -153,9 +155,9 @@ fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     counters("latemux_storage_throttled", "Responses that asked to slow down", |f| f.throttled)?;
     let help = "Requests that failed because of the back end, after all retries";
     counters("latemux_storage_failed", help, |f| f.failed)?;
+    counters("latemux_storage_fallbacks", "Requests that this mirror answered for another", |f| f.fallbacks)?;
     counters("latemux_storage_busy", "Requests that got no permit in time", |f| f.busy)?;
     counters("latemux_storage_waits", "Requests that waited for a permit", |f| f.waited)?;
-    counters("latemux_storage_fallbacks", "Requests that this mirror answered for another", |f| f.fallbacks)?;
     let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
     gauges("latemux_storage_in_flight", "Requests in flight", |f| f.in_flight)?;
     gauges("latemux_storage_queued", "Requests that wait for a permit", |f| f.queued)?;
