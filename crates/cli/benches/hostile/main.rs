@@ -20,6 +20,7 @@ mod client;
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod connection;
 mod costs;
+mod faulty_storage;
 mod media;
 #[path = "../cache/nginx.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
@@ -51,7 +52,7 @@ struct Bench {
 type Row = fn(&Bench, &mut Report);
 
 /// Names of the attacks. docs/hostile.md says what each stands for.
-const ROWS: [(&str, Row); 1] = [("silent", silent::run)];
+const ROWS: [(&str, Row); 2] = [("silent", silent::run), ("faulty_storage", faulty_storage::run)];
 
 fn main() -> ExitCode {
     let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();

@@ -60,9 +60,21 @@ pub(crate) fn run(
     flags: &[&str],
     attack: impl FnOnce(&Target<'_>) + Send,
 ) {
+    run_over(bench, &bench.nginx.location(), report, config, flags, attack);
+}
+
+/// Does the same with an origin whose storage is at another location, and asks nginx in the end.
+pub(crate) fn run_over(
+    bench: &Bench,
+    storage: &str,
+    report: &mut Report,
+    config: &str,
+    flags: &[&str],
+    attack: impl FnOnce(&Target<'_>) + Send,
+) {
     let flags: Vec<String> =
         flags.iter().map(|flag| (*flag).to_owned()).chain(bench.with.iter().cloned()).collect();
-    let origin = Origin::start(&bench.nginx.location(), config, &flags);
+    let origin = Origin::start(storage, config, &flags);
     let mut viewer = Viewer::of(&origin);
     let alone = play_for(&mut viewer, PLAYING);
 

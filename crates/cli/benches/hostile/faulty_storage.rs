@@ -1,0 +1,220 @@
+//! Storage that misbehaves in several ways, while many clients ask for what is not cached.
+
+use crate::{
+    Bench,
+    media::FILM,
+    report::{Limit, Report},
+    under_attack::{self, Target},
+};
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const CLIENTS: usize = 16;
+/// Time for which each fault lasts.
+const LASTING: Duration = Duration::from_millis(1500);
+/// A response that no request asked for.
+const STRAY: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Nothing,
+    /// `Content-Encoding: gzip`, although the bytes are those of the file.
+    Coded,
+    /// One byte more than the range that the response states.
+    Longer,
+    /// Another response follows each response.
+    AnswersTwice,
+    /// Connections are closed.
+    Down,
+    /// Requests get no response.
+    Silent,
+}
+
+const FAULTS: [Fault; 5] = [Fault::Coded, Fault::Longer, Fault::AnswersTwice, Fault::Down, Fault::Silent];
+
+/// A server between the origin and nginx.
+#[derive(Clone)]
+struct Proxy {
+    nginx: SocketAddr,
+    fault: Arc<Mutex<Fault>>,
+}
+
+impl Proxy {
+    /// Starts on a free port and returns it with its address. Its threads end with the process.
+    fn start(nginx: SocketAddr) -> (Self, SocketAddr) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let proxy = Self { nginx, fault: Arc::new(Mutex::new(Fault::Nothing)) };
+        let shared = proxy.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let proxy = shared.clone();
+                thread::spawn(move || while proxy.serve(&client).is_some() {});
+            }
+        });
+        (proxy, address)
+    }
+
+    fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    fn fault(&self) -> Fault {
+        *self.fault.lock().unwrap()
+    }
+
+    /// Answers one request. Returns `None` if the connection has ended.
+    fn serve(&self, mut client: &TcpStream) -> Option<()> {
+        let request = head_of(&mut client)?;
+        while self.fault() == Fault::Silent {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let fault = self.fault();
+        if fault == Fault::Down {
+            return None;
+        }
+        let mut upstream = TcpStream::connect(self.nginx).ok()?;
+        let request = request.trim_end().to_owned() + "\r\nConnection: close\r\n\r\n";
+        upstream.write_all(request.as_bytes()).ok()?;
+        let head = head_of(&mut upstream)?.replace("Connection: close\r\n", "");
+        let length: usize = header(&head, "Content-Length")?.parse().ok()?;
+        let mut body = Vec::new();
+        upstream.read_to_end(&mut body).ok()?;
+        let (head, surplus): (String, &[u8]) = match fault {
+            Fault::Coded => (head.replacen("\r\n", "\r\nContent-Encoding: gzip\r\n", 1), b""),
+            Fault::Longer => {
+                let stated = |length| format!("Content-Length: {length}\r\n");
+                (head.replace(&stated(length), &stated(length + 1)), b"x")
+            }
+            Fault::AnswersTwice => (head, STRAY),
+            Fault::Nothing | Fault::Down | Fault::Silent => (head, b""),
+        };
+        client.write_all(&[head.as_bytes(), &body, surplus].concat()).ok()
+    }
+}
+
+/// Reads a head, including the empty line after it.
+fn head_of(stream: &mut impl Read) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).ok()
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+/// Sends a request. Returns the status and the body, or `None` if the response is not complete.
+fn ask(server: SocketAddr, path: &str) -> Option<(u16, Vec<u8>)> {
+    let mut stream = TcpStream::connect(server).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let head = head_of(&mut stream)?.to_ascii_lowercase();
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).ok()?;
+    (header(&head, "content-length")?.parse() == Ok(body.len())).then_some((status, body))
+}
+
+/// Numbers of responses.
+#[derive(Debug, Default)]
+struct Seen {
+    right: AtomicUsize,
+    wrong: AtomicUsize,
+    refused: AtomicUsize,
+    aborted: AtomicUsize,
+}
+
+impl Seen {
+    fn note(&self, response: Option<(u16, Vec<u8>)>, right: &[u8]) {
+        let count = match response {
+            None => &self.aborted,
+            Some((200, body)) if body == right => &self.right,
+            Some((200, _)) => &self.wrong,
+            Some(_) => &self.refused,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+}
+
+/// Asks for segments of titles that nobody has asked for, while storage changes its fault every
+/// 1.5 s. The viewer plays a title that is cached.
+pub(crate) fn run(bench: &Bench, report: &mut Report) {
+    let titles: Vec<String> = (0..2000).map(|number| format!("faulty-{number}.mp4")).collect();
+    titles.iter().for_each(|title| bench.library.film(title));
+    let (proxy, address) = Proxy::start(bench.nginx.address());
+    let (seen, mut recovery) = (Seen::default(), Duration::ZERO);
+    under_attack::run_over(bench, &format!("http://{address}/"), report, "", &[], |target: &Target<'_>| {
+        let server = target.origin.address;
+        let (path, right) = some_segment(server);
+        let next = AtomicUsize::new(0);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| {
+                    while !is_over.load(Relaxed) {
+                        let title = &titles[next.fetch_add(1, Relaxed) % titles.len()];
+                        seen.note(ask(server, &format!("/{title}/{path}")), &right);
+                    }
+                });
+            }
+            proxy.set(FAULTS[0]);
+            target.at_full_force();
+            for fault in FAULTS.into_iter().cycle() {
+                proxy.set(fault);
+                let begun = Instant::now();
+                while begun.elapsed() < LASTING && !target.over() {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                if target.over() {
+                    break;
+                }
+            }
+            is_over.store(true, Relaxed);
+            proxy.set(Fault::Nothing);
+            let healed = Instant::now();
+            let fresh = &titles[titles.len() - 1];
+            while ask(server, &format!("/{fresh}/{path}")).is_none_or(|(_, body)| body != right) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            recovery = healed.elapsed();
+        });
+    });
+    let count = |number: &AtomicUsize| number.load(Relaxed) as f64;
+    let note = format!(
+        "{} right, {} refused, {} aborted",
+        count(&seen.right),
+        count(&seen.refused),
+        count(&seen.aborted)
+    );
+    report.line("wrong bodies", count(&seen.wrong), "", Limit::AtMost(0.0), &note);
+    let seconds = recovery.as_secs_f64();
+    report.line("an unknown title plays after storage works again", seconds, "s", Limit::AtMost(1.0), "");
+}
+
+/// Returns the path of a segment below a title, and its bytes.
+fn some_segment(server: SocketAddr) -> (String, Vec<u8>) {
+    let uri = |path: &str| {
+        let playlist = crate::client::get(server, path);
+        let text = playlist.text().to_owned();
+        let lines: Vec<&str> =
+            text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+        lines[lines.len() / 2].to_owned()
+    };
+    let playlist = uri(&format!("/{FILM}/.m3u8"));
+    let segment = uri(&format!("/{FILM}/{playlist}"));
+    let bytes = crate::client::get(server, &format!("/{FILM}/{segment}")).body;
+    (segment, bytes)
+}
