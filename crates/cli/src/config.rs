@@ -264,6 +264,7 @@ mod tests {
             ("[http]\nheader_timeout = '0s'", "http.header_timeout"),
             ("[http]\nmax_streams = 0", "http.max_streams"),
             ("[storage]\nmax_in_flight = 8", "read.open"),
+            ("[http]\nproxy_protocol = true", "http.trusted_proxies"),
         ] {
             let error = Config::parse(text).unwrap().check().unwrap_err().to_string();
             assert!(error.contains(key), "{error}");

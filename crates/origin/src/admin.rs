@@ -21,7 +21,7 @@ const MAX_CONNECTIONS: usize = 64;
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
     let mut acceptor = Acceptor::new(listener, MAX_CONNECTIONS);
     loop {
-        let Some((stream, slot)) = acceptor.accept().await else { continue };
+        let Some((stream, _, slot)) = acceptor.accept().await else { continue };
         let app = app.clone();
         tokio::spawn(async move {
             connection(&app, stream).await;

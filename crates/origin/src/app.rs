@@ -2,6 +2,7 @@
 
 use crate::{
     config::OriginConfig,
+    http::client_address::ClientAddresses,
     http::manifests::Manifests,
     observe::meter::StorageMeter,
     observe::metrics::{CacheSnapshot, CacheWatch, Metrics, ReadPurpose},
@@ -46,6 +47,7 @@ pub(crate) struct App {
     pub(crate) manifests: Manifests,
     pub(crate) bodies: SegmentBodies,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clients: Arc<ClientAddresses>,
     draining: AtomicBool,
     /// True while storage has not been reached since the start.
     unreached: AtomicBool,
@@ -94,6 +96,7 @@ impl App {
             unreached: AtomicBool::new(false),
             storage: storages.counted(storage, ReadPurpose::Manifest),
             metrics,
+            clients: Arc::new(ClientAddresses::new(&config.http)),
             config,
         }
     }

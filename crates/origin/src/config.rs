@@ -1,11 +1,13 @@
 //! Settings of the origin with their defaults. Text forms are those of [`latemux_quantity`]:
 //! durations such as `4s`, sizes such as `64KiB`. Unknown keys of a section are refused.
 
+mod network;
 mod urls;
 
+pub use network::Network;
 pub use urls::{NginxVodConfig, UrlsConfig};
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use latemux_packager::plan::Class;
 use latemux_quantity::{ByteSize, TimeSpan, text};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -110,6 +112,11 @@ impl OriginConfig {
             ("http.stall_timeout", self.http.stall_timeout.is_zero()),
             ("http.max_streams", self.http.max_streams == 0),
         ];
+        if self.http.proxy_protocol && self.http.trusted_proxies.is_empty() {
+            return Err(
+                "http.proxy_protocol needs http.trusted_proxies, the networks of the proxies".to_owned()
+            );
+        }
         match zeros.iter().find(|(_, is_zero)| *is_zero) {
             Some((key, _)) => Err(format!("{key} must be more than 0")),
             None => Ok(()),
@@ -353,6 +360,17 @@ pub struct HttpConfig {
     pub max_header_bytes: u32,
     /// Most requests open at one time on one HTTP/2 connection.
     pub max_streams: u32,
+    /// Networks, such as `10.0.0.0/8`, and addresses of the proxies in front. Only what these state
+    /// about the address of a client is believed. Since 0.2.0.
+    pub trusted_proxies: Vec<Network>,
+    /// Header in which trusted proxies state the address of the client: `x-forwarded-for`,
+    /// `forwarded`, or another one that holds addresses, such as `x-real-ip`. The proxies must
+    /// append to the header or replace it. Since 0.2.0.
+    #[serde(with = "text")]
+    pub client_header: HeaderName,
+    /// If true, each connection from a trusted proxy begins with a header of the PROXY protocol,
+    /// version 2, and is closed if it does not. Since 0.2.0.
+    pub proxy_protocol: bool,
 }
 
 impl Default for HttpConfig {
@@ -364,6 +382,9 @@ impl Default for HttpConfig {
             drain_timeout: Duration::from_secs(30),
             max_header_bytes: 16 << 10,
             max_streams: 128,
+            trusted_proxies: Vec::new(),
+            client_header: HeaderName::from_static("x-forwarded-for"),
+            proxy_protocol: false,
         }
     }
 }

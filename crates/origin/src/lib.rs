@@ -48,7 +48,7 @@ use app::App;
 use latemux_storage::Storage;
 use observe::{access::AccessLog, trace::Trace};
 use read::body::Body;
-use std::{future::Future, io, sync::Arc};
+use std::{future::Future, io, net::IpAddr, sync::Arc};
 use title::checks::Freshness;
 use tokio::net::TcpListener;
 
@@ -83,12 +83,13 @@ impl Origin {
     ) -> io::Result<()> {
         let app = self.app.clone();
         let server = Server {
-            handler: move |request| {
+            handler: move |request, peer| {
                 let app = app.clone();
-                async move { respond(&app, request).await }
+                async move { respond(&app, request, Some(peer)).await }
             },
             config: self.app.config.http.clone(),
             metrics: self.app.metrics.clone(),
+            clients: self.app.clients.clone(),
             tls,
         };
         let drain = async {
@@ -106,7 +107,7 @@ impl Origin {
         request: ::http::Request<B>,
     ) -> ::http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
     {
-        respond(&self.app, request).await
+        respond(&self.app, request, None).await
     }
 
     /// Serves metrics, health and purging on a listener of their own, until the future is dropped.
@@ -131,10 +132,11 @@ impl Origin {
 }
 
 /// Responds to a request, with an error response if it fails. The request is logged once the body
-/// of the response has ended.
-async fn respond<B>(app: &App, request: ::http::Request<B>) -> ::http::Response<Body> {
+/// of the response has ended. `peer` is the other end of the connection, if there is one.
+async fn respond<B>(app: &App, request: ::http::Request<B>, peer: Option<IpAddr>) -> ::http::Response<Body> {
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
-    let mut log = AccessLog::start(trace.clone(), request.into_parts().0);
+    let client = peer.map(|peer| app.clients.find(peer, request.headers()));
+    let mut log = AccessLog::start(trace.clone(), request.into_parts().0, client);
     let result = trace.scope(serve::serve(app, log.request())).await;
     let mut response = result.unwrap_or_else(|error| {
         log.record_error_response(&error);

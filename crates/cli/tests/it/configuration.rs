@@ -170,7 +170,8 @@ fn key(field: &Field) -> Option<Key> {
         Some("ByteSize") => Kind::Value("size"),
         Some("TimeSpan") => Kind::Value("duration"),
         Some("header") => Kind::Value("text"),
-        Some("text") => Kind::Value("text or size"),
+        Some("text") if type_name(&field.ty) == "Reach" => Kind::Value("text or size"),
+        Some("text") => Kind::Value("text"),
         Some(remote) => Kind::Section(remote.to_owned()),
         None if flattened => Kind::Flattened(type_name(&field.ty)),
         None => match type_name(&field.ty).as_str() {
@@ -180,7 +181,7 @@ fn key(field: &Field) -> Option<Key> {
             "PathBuf" => Kind::Value("path"),
             "String" => Kind::Value("text"),
             "Vec" => match element_name(&field.ty).as_str() {
-                "String" => Kind::Value("list of texts"),
+                "String" | "Network" => Kind::Value("list of texts"),
                 section => Kind::Sections(section.to_owned()),
             },
             section => Kind::Section(section.to_owned()),

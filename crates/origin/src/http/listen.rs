@@ -51,7 +51,7 @@ impl Acceptor {
     /// Accepts the next connection, after waiting until one more is allowed. The connection counts
     /// as open for as long as the permit lives. Returns `None` if accepting failed and the caller
     /// should try again.
-    pub(crate) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    pub(crate) async fn accept(&mut self) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => {
@@ -60,11 +60,11 @@ impl Acceptor {
             }
         };
         match self.listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 // Small writes, such as heads and last frames, must not wait for an
                 // acknowledgement.
                 let _ = stream.set_nodelay(true);
-                Some((stream, slot))
+                Some((stream, peer, slot))
             }
             Err(error) => {
                 tracing::warn!(reason = "accept", "{error}");

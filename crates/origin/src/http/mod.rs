@@ -1,9 +1,12 @@
 //! The server side of HTTP: connections, and the heads of responses.
 
+pub(crate) mod client_address;
+mod forwarded;
 pub(crate) mod gather;
 pub(crate) mod listen;
 pub(crate) mod manifests;
 pub(crate) mod page;
+mod proxy_protocol;
 pub(crate) mod refusal;
 pub(crate) mod request_line;
 pub(crate) mod respond;

@@ -13,6 +13,7 @@ use bytes::{Buf, Bytes};
 use http::StatusCode;
 use std::{
     io,
+    net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -51,6 +52,7 @@ const EMPTY_AND_LAST: &str = "connection: close\r\ncontent-length: 0\r\n";
 pub(crate) struct ExplainedRefusals<T> {
     inner: T,
     metrics: Arc<Metrics>,
+    peer: IpAddr,
     lines: RequestLines,
     /// Escaped bytes that did not fit into the reader's buffer.
     unread: Bytes,
@@ -59,8 +61,8 @@ pub(crate) struct ExplainedRefusals<T> {
 }
 
 impl<T> ExplainedRefusals<T> {
-    pub(crate) fn new(inner: T, metrics: Arc<Metrics>) -> Self {
-        Self { inner, metrics, lines: RequestLines::default(), unread: Bytes::new(), instead: None }
+    pub(crate) fn new(inner: T, metrics: Arc<Metrics>, peer: IpAddr) -> Self {
+        Self { inner, metrics, peer, lines: RequestLines::default(), unread: Bytes::new(), instead: None }
     }
 
     /// Starts the response in place of a refusal, if hyper writes one.
@@ -69,7 +71,7 @@ impl<T> ExplainedRefusals<T> {
             && let Some(refusal) = REFUSALS.iter().find(|refusal| refusal.is_head(written))
         {
             let (response, body) = refusal.response();
-            log_refusal(&self.metrics, Some(refusal.status), refusal.reason, body as u64);
+            log_refusal(&self.metrics, self.peer, Some(refusal.status), refusal.reason, body as u64);
             self.instead = Some((response, written.len()));
         }
     }

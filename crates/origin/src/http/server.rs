@@ -2,8 +2,10 @@
 
 use crate::{
     config::HttpConfig,
+    http::client_address::ClientAddresses,
     http::gather::GatheringBody,
     http::listen::Acceptor,
+    http::proxy_protocol::read_header,
     http::refusal::ExplainedRefusals,
     http::stall::StallTimeout,
     http::streams::{ObservedBody, StreamExecutor},
@@ -26,6 +28,8 @@ use hyper_util::{
 use std::{
     convert::Infallible,
     future::Future,
+    io,
+    net::IpAddr,
     pin::pin,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -36,18 +40,19 @@ use tokio::{
     time::timeout,
 };
 
-/// The HTTP server. `handler` makes the response to a request.
+/// The HTTP server. `handler` makes the response to a request from the peer of a connection.
 #[derive(Clone)]
 pub(crate) struct Server<H> {
     pub(crate) handler: H,
     pub(crate) config: HttpConfig,
     pub(crate) tls: Option<Tls>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clients: Arc<ClientAddresses>,
 }
 
 impl<H, F> Server<H>
 where
-    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    H: Fn(Request<Incoming>, IpAddr) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     /// Serves until `shutdown` resolves. Open responses then get at most
@@ -66,12 +71,12 @@ where
                 Some(_) = connections.join_next() => continue,
                 accepted = acceptor.accept() => accepted,
             };
-            let Some((stream, slot)) = accepted else { continue };
+            let Some((stream, peer, slot)) = accepted else { continue };
             let server = self.clone();
             let watcher = graceful.watcher();
             let open = self.metrics.connection();
             connections.spawn(async move {
-                server.connection(stream, watcher).await;
+                server.connection(stream, peer.ip(), watcher).await;
                 drop((slot, open));
             });
         }
@@ -83,15 +88,34 @@ where
 
     /// Serves one connection. The future of each protocol is boxed, so an idle connection does not
     /// take memory for all of them.
-    async fn connection(self, stream: TcpStream, watcher: Watcher) {
+    async fn connection(self, mut stream: TcpStream, peer: IpAddr, watcher: Watcher) {
+        let Some(peer) = self.stated_peer(&mut stream, peer).await else { return };
         let stream = self.with_timeouts(stream);
         match self.tls.clone() {
-            None => Box::pin(self.http1(stream, watcher)).await,
-            Some(tls) => Box::pin(self.secured(stream, tls, watcher)).await,
+            None => Box::pin(self.http1(stream, peer, watcher)).await,
+            Some(tls) => Box::pin(self.secured(stream, tls, peer, watcher)).await,
         }
     }
 
-    async fn secured(self, stream: StallTimeout<TcpStream>, tls: Tls, watcher: Watcher) {
+    /// Returns the peer of a connection. With the PROXY protocol, that is the one which a trusted
+    /// proxy states. Returns `None` if the proxy does not begin as the protocol demands.
+    async fn stated_peer(&self, stream: &mut TcpStream, peer: IpAddr) -> Option<IpAddr> {
+        if !self.config.proxy_protocol || !self.clients.is_proxy(peer) {
+            return Some(peer);
+        }
+        match timeout(self.config.header_timeout, read_header(stream)).await {
+            Ok(Ok(stated)) => return Some(stated.unwrap_or(peer)),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                log_refusal(&self.metrics, peer, None, "bad_proxy_header", 0);
+            }
+            // A health check may only open and close a connection.
+            Ok(Err(error)) => tracing::debug!(reason = "connection", "{error}"),
+            Err(_) => tracing::debug!(reason = "bad_proxy_header", "no PROXY header in time"),
+        }
+        None
+    }
+
+    async fn secured(self, stream: StallTimeout<TcpStream>, tls: Tls, peer: IpAddr, watcher: Watcher) {
         match timeout(self.config.header_timeout, tls.acceptor.accept(stream)).await {
             Err(_) => tracing::debug!(reason = "tls_timeout", "no TLS handshake in time"),
             Ok(Err(error)) => tracing::debug!(reason = "tls", "{error}"),
@@ -100,9 +124,9 @@ where
                 // The time limit of the first byte starts again after the handshake.
                 let stream = self.with_timeouts(stream);
                 if is_http2 {
-                    Box::pin(self.http2(stream, watcher)).await;
+                    Box::pin(self.http2(stream, peer, watcher)).await;
                 } else {
-                    Box::pin(self.http1(stream, watcher)).await;
+                    Box::pin(self.http1(stream, peer, watcher)).await;
                 }
             }
         }
@@ -112,7 +136,12 @@ where
         StallTimeout::new(stream, self.config.header_timeout, self.config.stall_timeout)
     }
 
-    async fn http1(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, watcher: Watcher) {
+    async fn http1(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        peer: IpAddr,
+        watcher: Watcher,
+    ) {
         let Self { handler, config, metrics, .. } = self;
         let mut builder = http1::Builder::new();
         builder
@@ -120,20 +149,25 @@ where
             .header_read_timeout(config.header_timeout)
             .max_header_size(config.max_header_bytes.max(8192) as usize);
         let service = service_fn(move |request| {
-            let response = handler(request);
+            let response = handler(request, peer);
             // Boxed so that an idle connection takes no memory for a request.
             Box::pin(async move { Ok::<_, Infallible>(response.await.map(GatheringBody::new)) })
         });
-        let stream = ExplainedRefusals::new(stream, metrics.clone());
+        let stream = ExplainedRefusals::new(stream, metrics.clone(), peer);
         let ended = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
         if ended.as_ref().is_err_and(hyper::Error::is_parse_version_h2) {
             // hyper sends no response, because the client would not understand one of HTTP/1.1.
-            log_refusal(&metrics, None, "http2_without_tls", 0);
+            log_refusal(&metrics, peer, None, "http2_without_tls", 0);
         }
         log_end(ended);
     }
 
-    async fn http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, watcher: Watcher) {
+    async fn http2(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        peer: IpAddr,
+        watcher: Watcher,
+    ) {
         let Self { handler, config, .. } = self;
         let mut builder = http2::Builder::new(StreamExecutor { stall_timeout: config.stall_timeout });
         builder
@@ -143,7 +177,7 @@ where
             .max_header_list_size(config.max_header_bytes.max(8192))
             .max_concurrent_streams(config.max_streams);
         let service = service_fn(move |request| {
-            let response = handler(request);
+            let response = handler(request, peer);
             async move { Ok::<_, Infallible>(response.await.map(ObservedBody)) }
         });
         log_end(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);

@@ -7,15 +7,19 @@ use crate::{
     observe::metrics::{Metrics, RequestLabels, ResponseSeries, Responses, SeriesId},
     observe::trace::Trace,
 };
-use http::{HeaderMap, StatusCode, request::Parts};
+use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use latemux_quantity::millis;
-use std::sync::atomic::Ordering::Relaxed;
+use std::{borrow::Cow, net::IpAddr, sync::atomic::Ordering::Relaxed};
 
 /// The log line of a request. Dropping the value writes the line, so no request is missed.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     trace: Trace,
     request: Parts,
+    /// Address of the client, if the request came from a connection.
+    client: Option<IpAddr>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
     status: Option<StatusCode>,
     /// Series in which the response is counted, once its status is known.
     series: Option<SeriesId>,
@@ -25,13 +29,20 @@ pub(crate) struct AccessLog {
 
 /// Logs and counts a request that was refused before its head could be parsed, so its method and
 /// path are not known.
-pub(crate) fn log_refusal(metrics: &Metrics, status: Option<StatusCode>, reason: &'static str, bytes: u64) {
+pub(crate) fn log_refusal(
+    metrics: &Metrics,
+    peer: IpAddr,
+    status: Option<StatusCode>,
+    reason: &'static str,
+    bytes: u64,
+) {
     let series = metrics.responses.get(Responses::series_of(RequestLabels::default(), status));
     series.count.fetch_add(1, Relaxed);
     series.bytes.fetch_add(bytes, Relaxed);
     metrics.refusals.count(reason);
     tracing::info!(
         target: "access",
+        client = %peer.to_canonical(),
         method = "-",
         path = "-",
         status = status.map_or(0, |s| s.as_u16()),
@@ -44,14 +55,30 @@ pub(crate) fn log_refusal(metrics: &Metrics, status: Option<StatusCode>, reason:
     );
 }
 
+/// Most bytes that are logged of a header.
+const MAX_LOGGED: usize = 512;
+
 /// Reason of a request whose client left before the response was complete.
 const CLIENT_GONE: &str = "client_gone";
 
 impl AccessLog {
     /// Starts the log line of a request. The value is boxed because it moves with the response.
-    pub(crate) fn start(trace: Trace, request: Parts) -> Box<Self> {
+    pub(crate) fn start(trace: Trace, mut request: Parts, client: Option<IpAddr>) -> Box<Self> {
         trace.metrics().in_flight(true);
-        Box::new(Self { trace, request, status: None, series: None, reason: CLIENT_GONE, bytes: 0 })
+        let referer = request.headers.remove(header::REFERER);
+        let user_agent = request.headers.remove(header::USER_AGENT);
+        let reason = CLIENT_GONE;
+        Box::new(Self {
+            trace,
+            request,
+            client,
+            referer,
+            user_agent,
+            status: None,
+            series: None,
+            reason,
+            bytes: 0,
+        })
     }
 
     /// Returns the head of the request. After [`Self::record_status`], the head has no headers.
@@ -140,6 +167,7 @@ impl Drop for AccessLog {
         let ms = || millis(trace.started().elapsed());
         tracing::info!(
             target: "access",
+            client = self.client.map(tracing::field::display),
             method = %self.request.method,
             path = %self.request.uri,
             status = self.status.map_or(0, |s| s.as_u16()),
@@ -149,6 +177,14 @@ impl Drop for AccessLog {
             cache = trace.outcome_text(),
             storage_requests = trace.storage_requests(),
             storage_bytes = trace.storage_bytes(),
+            referer = self.referer.as_ref().map(text).as_deref(),
+            user_agent = self.user_agent.as_ref().map(text).as_deref(),
         );
     }
+}
+
+/// Returns the beginning of a header as text.
+fn text(header: &HeaderValue) -> Cow<'_, str> {
+    let bytes = header.as_bytes();
+    String::from_utf8_lossy(bytes.get(..MAX_LOGGED).unwrap_or(bytes))
 }

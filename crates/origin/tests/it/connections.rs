@@ -190,13 +190,22 @@ async fn draining_has_a_time_limit() {
 }
 
 /// Returns a key and certificate for `localhost`, and the certificate for clients to trust.
-fn tls() -> (Tls, CertificateDer<'static>) {
+pub(crate) fn tls() -> (Tls, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let tls = Tls::from_pem(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).unwrap();
     (tls, made.cert.der().clone())
 }
 
 async fn connect(server: SocketAddr, trust: &CertificateDer<'static>, alpn: &[u8]) -> TlsStream<TcpStream> {
+    secure(TcpStream::connect(server).await.unwrap(), trust, alpn).await
+}
+
+/// Makes the TLS handshake on a connection.
+pub(crate) async fn secure(
+    stream: TcpStream,
+    trust: &CertificateDer<'static>,
+    alpn: &[u8],
+) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(trust.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -206,7 +215,6 @@ async fn connect(server: SocketAddr, trust: &CertificateDer<'static>, alpn: &[u8
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![alpn.to_vec()];
-    let stream = TcpStream::connect(server).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
 }

@@ -11,6 +11,7 @@ mod cache_disk;
 mod caching;
 mod changes;
 mod client;
+mod clients;
 mod clocks;
 mod connections;
 mod crowd;
