@@ -1,8 +1,9 @@
 //! Storage of log files: a folder, or a replacement made by a test.
 
+use super::private;
 use std::{
     fmt::Debug,
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -59,8 +60,8 @@ impl Folder {
 
 /// Creates the folder if it does not exist, and locks it for as long as the returned file is open.
 pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
-    let locked = std::fs::create_dir_all(path).and_then(|()| {
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+    let locked = private::create_folder(path).and_then(|()| {
+        let lock = private::file_options().create(true).truncate(false).write(true).open(path.join(LOCK))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
                 io::Error::new(io::ErrorKind::ResourceBusy, "another process uses this cache folder")
@@ -90,12 +91,14 @@ impl Device for Folder {
     }
 
     fn create(&self, number: u64) -> io::Result<Arc<dyn Log>> {
-        let file = OpenOptions::new().create_new(true).read(true).write(true).open(self.file(number))?;
+        let file = private::file_options().create_new(true).read(true).write(true).open(self.file(number))?;
         Ok(Arc::new(file))
     }
 
     fn open(&self, number: u64) -> io::Result<Arc<dyn Log>> {
-        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(self.file(number))?))
+        let file = private::file_options().read(true).write(true).open(self.file(number))?;
+        private::restrict(&file)?;
+        Ok(Arc::new(file))
     }
 
     fn remove(&self, number: u64) -> io::Result<()> {

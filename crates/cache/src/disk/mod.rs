@@ -11,6 +11,7 @@ pub(crate) mod failing;
 mod forget_tests;
 pub(crate) mod health;
 mod index;
+pub(crate) mod private;
 pub(crate) mod reader;
 mod record;
 #[cfg(test)]

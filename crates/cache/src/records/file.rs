@@ -8,11 +8,14 @@
 
 use crate::memory::gauge::to_u64;
 use bytes::Bytes;
+use std::io::{self, Read};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// The only format that this program writes and reads.
 const FORMAT: u32 = 1;
 const MAGIC: &[u8; 8] = b"LMXVALUE";
+/// Longest name that is read by itself. Names of objects are shorter.
+const MAX_NAME: u32 = 64 << 10;
 /// Bytes before the sum.
 const SUMMED: usize = 24;
 const HEAD: usize = SUMMED + 8;
@@ -44,6 +47,18 @@ pub(super) fn value(file: Vec<u8>, name: &[u8]) -> Result<Bytes, Damaged> {
     }
     let at = HEAD + name.len();
     Ok(Bytes::from(file).slice(at..))
+}
+
+/// Reads the name from the start of a file. Returns `None` if this is no file of this format.
+pub(super) fn read_name(mut file: impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut head = [0; HEAD];
+    file.read_exact(&mut head)?;
+    let is_known = head.starts_with(&[&MAGIC[..], &FORMAT.to_le_bytes()].concat());
+    let length = head.get(12..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes));
+    let Some(length) = length.filter(|length| is_known && *length <= MAX_NAME) else { return Ok(None) };
+    let mut name = Vec::new();
+    file.take(length.into()).read_to_end(&mut name)?;
+    Ok(Some(name))
 }
 
 /// Encodes the head up to the sum.

@@ -14,6 +14,7 @@ use crate::{
     disk::{
         device::{OpenError, hold},
         health::Health,
+        private,
         reader::DiskReader,
     },
     memory::{gauge::to_u64, lock::lock},
@@ -154,6 +155,14 @@ impl Records {
         }
     }
 
+    /// Returns the names of all values on disk that meet a condition. It reads the beginning of
+    /// each file, so it takes long if there are many.
+    pub async fn names(&self, condition: impl Fn(&[u8]) -> bool + Send + 'static) -> Vec<Vec<u8>> {
+        let shared = self.0.shared.clone();
+        let named = tokio::task::spawn_blocking(move || shared.names(&condition).unwrap_or_default());
+        named.await.unwrap_or_default()
+    }
+
     /// Queues a value that replaces the one of that name, and returns at once. The writer's thread
     /// calls `make` if its queue has room for `weight` bytes.
     pub fn put(&self, name: Vec<u8>, weight: u64, make: impl FnOnce() -> Vec<u8> + Send + 'static) {
@@ -245,6 +254,25 @@ impl Shared {
         self.config.dir.join(format!("{id:032x}.{suffix}"))
     }
 
+    /// Reads the names of all values that meet a condition. This blocks.
+    fn names(&self, condition: &dyn Fn(&[u8]) -> bool) -> io::Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.config.dir)? {
+            let path = entry?.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            let id = stem.and_then(|stem| u128::from_str_radix(stem, 16).ok());
+            let (Some(id), Some(SUFFIX)) = (id, path.extension().and_then(|suffix| suffix.to_str())) else {
+                continue;
+            };
+            // A file that cannot be read is not found by a look-up either.
+            let Ok(Some(name)) = File::open(&path).and_then(file::read_name) else { continue };
+            if file::id(&name) == id && condition(&name) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
     /// Reads a value. This blocks, so it runs on a thread that may block.
     fn read(&self, id: u128, name: &[u8]) -> Result<Option<Bytes>, Damaged> {
         let read = || -> io::Result<Option<(File, Vec<u8>)>> {
@@ -312,13 +340,13 @@ impl Shared {
     /// checksum detects what the system lost.
     fn replace(&self, id: u128, bytes: &[u8]) -> io::Result<()> {
         let part = self.path(id, PART);
-        let written = fs::write(&part, bytes).or_else(|error| {
+        let written = private::write(&part, bytes).or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
                 return Err(error);
             }
             // The folder was removed.
-            fs::create_dir_all(&self.config.dir)?;
-            fs::write(&part, bytes)
+            private::create_folder(&self.config.dir)?;
+            private::write(&part, bytes)
         });
         let replaced = written.and_then(|()| fs::rename(&part, self.path(id, SUFFIX)));
         replaced.inspect_err(|_| drop(fs::remove_file(&part)))
@@ -366,6 +394,7 @@ impl Shared {
                 Some(PART) => self.unlink(&path),
                 Some(SUFFIX) => {
                     let Ok(meta) = fs::metadata(&path) else { continue };
+                    let _ = private::restrict_at(&path, &meta);
                     found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), id, cost(meta.len())));
                 }
                 _ => {}

@@ -169,3 +169,31 @@ async fn a_removed_folder_loses_only_values() {
     records.flush().await;
     assert_eq!(records.get(b"a").await.as_deref(), Some(&b"3"[..]));
 }
+
+#[tokio::test]
+async fn names_are_found_by_a_condition() {
+    let dir = TempDir::new().unwrap();
+    let records = open(dir.path(), 1 << 20);
+    for name in ["series/one", "series/two", "film", "gone"] {
+        put(&records, name, name.as_bytes());
+    }
+    records.forget(b"gone");
+    records.flush().await;
+    // Files that hold something else.
+    for (id, text) in [(1_u128, &b"LMXVALUE"[..]), (2, &[b'x'; 100]), (3, &[0; 31])] {
+        fs::write(dir.path().join(format!("{id:032x}.{SUFFIX}")), text).unwrap();
+    }
+    let moved = dir.path().join(format!("{:032x}.{SUFFIX}", file::id(b"film")));
+    fs::copy(&moved, dir.path().join(format!("{:032x}.{SUFFIX}", 4))).unwrap();
+    let mut found = records.names(|name| name.starts_with(b"series/")).await;
+    found.sort();
+    assert_eq!(found, [b"series/one", b"series/two"]);
+    assert_eq!(records.names(|_| true).await.len(), 3);
+    // The length of the name is not believed.
+    let mut bytes = fs::read(&moved).unwrap();
+    bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+    fs::write(&moved, bytes).unwrap();
+    assert_eq!(records.names(|_| true).await.len(), 2);
+    fs::remove_dir_all(dir.path()).unwrap();
+    assert_eq!(records.names(|_| true).await.len(), 0);
+}

@@ -9,4 +9,5 @@ mod faults;
 mod flights;
 mod model;
 mod restart;
+mod rights;
 mod storages;
