@@ -20,7 +20,7 @@ record() { # FOLDER BINARY OUTPUT
     >"$work/address" 2>"$work/log" &
   server=$!
   # shellcheck disable=SC2064
-  trap "kill $server 2>/dev/null || true; rm -rf '$work'" EXIT
+  trap "kill -INT $server 2>/dev/null || true; rm -rf '$work'" EXIT
   for _ in $(seq 100); do
     # The first line names the source, the second the server's address.
     url=$(sed -n 2p "$work/address" | grep -o 'http://127\.0\.0\.1:[0-9]*/' || true)
@@ -30,7 +30,7 @@ record() { # FOLDER BINARY OUTPUT
   [ -n "$url" ] || { cat "$work/log" >&2; echo "compare.sh: $binary did not start" >&2; exit 1; }
   node "$repository/scripts/responses.mjs" record "$url" -o "$output" --titles "$folder/titles/titles.txt" --bodies "$folder/bodies"
   pack "$folder" "$binary" "$work" >>"$output"
-  kill $server
+  kill -INT $server
   wait $server || true
   rm -rf "$work"
   trap - EXIT

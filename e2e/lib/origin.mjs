@@ -57,7 +57,7 @@ export async function startLatemux(arguments_) {
     said: () => said,
     /** Resolves to its exit code when it ends. */
     ended,
-    async stop(signal = "SIGTERM") {
+    async stop(signal = "SIGINT") {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill(signal);
       const timer = setTimeout(() => child.kill("SIGKILL"), 5_000);

@@ -9,8 +9,6 @@ export interface Title {
 }
 
 export interface Library {
-  /** A description of the origin's storage. */
-  readonly storage: string;
   /** False if the storage cannot be listed; its titles can be played, but not found. */
   readonly listable: boolean;
   /** True if the origin has left titles out, because there are too many. */

@@ -198,16 +198,16 @@ function go(chosen: Selection, manner?: Manner): void {
 }
 
 async function listTitles(): Promise<void> {
-  const storage = element("storage");
+  const loading = element("loading");
   try {
     const library = await loadLibrary();
-    storage.textContent = library.storage;
+    loading.hidden = true;
     showTitles(titles, library.titles, ({ base }) => toQuery(selection({ title: base, part: "" }, protocolChosen(), null)));
     markCurrent(titles, current?.title ?? null);
     describe(library);
     if (!current) await openFirst(library);
   } catch (error) {
-    storage.textContent = `The library cannot be loaded. ${(error as Error).message}`;
+    loading.textContent = `The library cannot be loaded. ${(error as Error).message}`;
   }
 }
 

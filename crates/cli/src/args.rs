@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::address::listen_address;
+use crate::address::{AdminAddress, listen_address};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use latemux_cache::Config as CacheConfig;
 use latemux_origin::OriginConfig;
@@ -58,9 +58,13 @@ pub(crate) struct Serve {
         help = with_default("Address to listen on", crate::config::Config::default().listen)
     )]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address for metrics, health checks and purging; clients must not reach it [default: none]
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Address for metrics, health checks and purging, or unix:/path for a socket; clients must not
+    /// reach it [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<AdminAddress>,
+    /// Serve neither the player page nor the list of titles
+    #[arg(long)]
+    pub(crate) no_page: bool,
     /// Send the headers Server-Timing, Latemux-Cache and Latemux-Storage-Requests with each
     /// response
     #[arg(long)]

@@ -1,10 +1,6 @@
 //! `latemux capture`: saves a stream as a client receives it.
 
-use crate::{
-    location::http_url,
-    serve::{say, stop_signal},
-    trust::TrustFlags,
-};
+use crate::{location::http_url, serve::say, signals::stop_signal, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args as ClapArgs;
 use latemux_capture::{CaptureOptions, CaptureSummary, OutputFormat, capture};

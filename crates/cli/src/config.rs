@@ -3,11 +3,11 @@
 //! `latemux serve --print-config` prints the result. The printed text reads back as the same
 //! configuration.
 
-use crate::args;
+use crate::{address::AdminAddress, args};
 use anyhow::{Context, Result, ensure};
 use latemux_cache::{Cache, Records};
 use latemux_origin::OriginConfig;
-use latemux_storage::Options;
+use latemux_storage::{Options, open::without_secrets};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -22,9 +22,13 @@ pub(crate) struct Config {
     pub(crate) source: Option<String>,
     /// Address and port to listen on.
     pub(crate) listen: SocketAddr,
-    /// Address and port of metrics, health checks and purging. Without it they are not served. Keep
-    /// this address out of the reach of clients.
-    pub(crate) admin: Option<SocketAddr>,
+    /// Address and port of metrics, health checks and purging, or `unix:/path` for a Unix socket
+    /// that only the user of the process may use. Without it they are not served. Keep this address
+    /// out of the reach of clients.
+    pub(crate) admin: Option<AdminAddress>,
+    /// File with a token, of at least 16 characters, that requests to the admin address need, as
+    /// `Authorization: Bearer TOKEN`. Health checks need none. Since 0.2.0.
+    pub(crate) admin_token_file: Option<PathBuf>,
     /// Settings of the origin itself.
     #[serde(flatten)]
     pub(crate) origin: OriginConfig,
@@ -65,6 +69,7 @@ impl Default for Config {
             source: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             admin: None,
+            admin_token_file: None,
             origin: OriginConfig::default(),
             tls: None,
             cache: latemux_cache::Config::default(),
@@ -111,9 +116,10 @@ impl Config {
         }
         let origin = &mut self.origin;
         self.source = flags.source.clone().or(self.source.take());
-        self.admin = flags.admin.or(self.admin);
+        self.admin = flags.admin.clone().or(self.admin.take());
         set(&mut self.listen, flags.listen);
         origin.debug_headers |= flags.debug_headers;
+        origin.page &= !flags.no_page;
         set(&mut origin.segment_duration, flags.segment_duration.map(|span| span.0));
         set(&mut origin.memory.index, flags.index_memory.map(|size| size.0));
         origin.index.write |= flags.write_index;
@@ -129,8 +135,29 @@ impl Config {
         flags.storage.apply(&mut self.storage);
     }
 
+    /// Returns the configuration for printing: addresses have neither credentials nor tokens.
+    pub(crate) fn without_secrets(mut self) -> Self {
+        let storage = &mut self.storage;
+        let own = [&mut self.source, &mut storage.s3_endpoint].into_iter().flatten();
+        let mirrors = storage.mirror.iter_mut();
+        let mirrors = mirrors.flat_map(|mirror| [Some(&mut mirror.location), mirror.s3_endpoint.as_mut()]);
+        let addresses = own.chain(mirrors.flatten());
+        for address in addresses.filter(|address| address.contains("://")) {
+            *address = match without_secrets(address) {
+                public if public == *address => public,
+                // A question mark shows that there is more.
+                public => public + "?...",
+            };
+        }
+        self
+    }
+
     fn check(&self) -> Result<()> {
         self.origin.check().map_err(anyhow::Error::msg)?;
+        ensure!(
+            self.admin_token_file.is_none() || self.admin.is_some(),
+            "admin_token_file needs admin, the address that the token protects"
+        );
         let storage = &self.storage;
         for (key, time) in [
             ("storage.connect_timeout", storage.connect_timeout),
@@ -210,7 +237,7 @@ mod tests {
         config.apply(&flags(
             "latemux serve s3://b/p --listen [::1]:9 --segment-duration 1.5s --tls-cert c --tls-key k \
              --s3-endpoint http://127.0.0.1:1 --s3-region eu --index-memory 3MiB --nginx-vod-urls \
-             --admin 127.0.0.1:9 --debug-headers",
+             --admin 127.0.0.1:9 --debug-headers --no-page",
         ));
         config.origin.urls.nginx_vod.names.hls_master = "playlist".to_owned();
         let printed = toml::to_string(&config).unwrap();
@@ -264,6 +291,7 @@ mod tests {
             ("[http]\nheader_timeout = '0s'", "http.header_timeout"),
             ("[http]\nmax_streams = 0", "http.max_streams"),
             ("[storage]\nmax_in_flight = 8", "read.open"),
+            ("admin_token_file = 'x'", "admin"),
             ("[http]\nproxy_protocol = true", "http.trusted_proxies"),
         ] {
             let error = Config::parse(text).unwrap().check().unwrap_err().to_string();

@@ -6,10 +6,7 @@ mod result_store;
 
 pub(crate) use flags::Load;
 
-use crate::{
-    open_files,
-    serve::{say, stop_signal},
-};
+use crate::{open_files, serve::say, signals::stop_signal};
 use anyhow::{Context, Result, bail, ensure};
 
 use latemux_client::http::Client;

@@ -4,6 +4,7 @@ mod address;
 mod args;
 mod capture;
 mod config;
+mod disk_space;
 mod index;
 mod inspect;
 mod load;
@@ -15,6 +16,7 @@ mod pack;
 mod read_index;
 mod report;
 mod serve;
+mod signals;
 mod trust;
 
 use clap::Parser;

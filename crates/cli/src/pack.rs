@@ -8,7 +8,8 @@ use crate::{
     location::{error_at, relative},
     manifest::warn,
     read_index::progress,
-    serve::{say, stop_signal},
+    serve::say,
+    signals::stop_signal,
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use choice::{Job, jobs};

@@ -1,16 +1,25 @@
 //! `latemux serve`: opens the source, listens, and serves until a signal to stop.
 
-use crate::{args, config::Config, log, open_files};
-use anyhow::{Context, Result};
-use latemux_origin::{Origin, Resources, Tls, listen};
+use crate::{
+    address::AdminAddress,
+    args,
+    config::Config,
+    disk_space, log, open_files,
+    signals::{Stop, StopSignals},
+};
+use anyhow::{Context, Result, anyhow};
+use latemux_cache::{Cache, Records};
+use latemux_origin::{AdminListener, AdminToken, Origin, Resources, Tls, listen, listen_unix};
 use latemux_quantity::TimeSpan;
 use latemux_storage::{Storage, StorageError, check, write::writable};
 use std::{
     fs,
     io::Write,
+    path::Path,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
+use tokio::{net::TcpListener, sync::oneshot};
 
 /// Longest time to recover the contents of the cache's folder before clients are served. After this
 /// time, recovery continues in the background.
@@ -25,15 +34,20 @@ const OTHER_FILES: u64 = 1024;
 /// Shortest time allowed for writing to the cache's disk before the process ends.
 const MIN_CLOSING_TIME: Duration = Duration::from_secs(2);
 
-/// Runs until SIGINT or SIGTERM.
+/// Runs until SIGINT or SIGTERM. A second signal ends the process at once.
 pub(crate) fn run(flags: &args::Serve) -> Result<()> {
     let config = Config::load(flags)?;
     if flags.print_config {
-        return say(&toml::to_string(&config).context("cannot print the configuration")?);
+        return say(&toml::to_string(&config.without_secrets()).context("cannot print the configuration")?);
     }
     log::start(&config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config))
+    let served = runtime.block_on(serve(config));
+    if served.is_err() {
+        // Reads that hang must not delay the end.
+        runtime.shutdown_background();
+    }
+    served
 }
 
 async fn serve(config: Config) -> Result<()> {
@@ -55,10 +69,8 @@ async fn serve(config: Config) -> Result<()> {
     let reached = reach(&storage).await?;
     let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));
     let listener = bind(config.listen)?;
-    let admin = match config.admin {
-        Some(address) => Some(bind(address)?),
-        None => None,
-    };
+    let admin = config.admin.as_ref().map(listen_for_admin).transpose()?;
+    let token = config.admin_token_file.as_deref().map(read_token).transpose()?;
     let address = listener.local_addr()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let write = if config.origin.index.write { writable(source, &options)? } else { None };
@@ -67,6 +79,7 @@ async fn serve(config: Config) -> Result<()> {
     }
     let cache = config.open_cache()?;
     let indexes = config.open_indexes()?;
+    disk_space::check(&config.cache);
     if let Some(cache) = &cache {
         // The first clients should find cached bytes. Their connections wait in the kernel's queue.
         let _ = tokio::time::timeout(RECOVERY_WAIT, cache.recovered()).await;
@@ -80,21 +93,62 @@ async fn serve(config: Config) -> Result<()> {
     }
     let mut admin_line = String::new();
     if let Some(admin) = admin {
-        admin_line = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
+        admin_line = match &admin {
+            AdminListener::Tcp(listener) => {
+                let address = listener.local_addr()?;
+                if token.is_none() && !address.ip().is_loopback() {
+                    tracing::warn!(
+                        reason = "admin_open",
+                        "whoever reaches the admin address may purge: set admin_token_file"
+                    );
+                }
+                format!("metrics at http://{address}/metrics\n")
+            }
+            AdminListener::Unix(_) => match &config.admin {
+                Some(address) => format!("metrics at {address}\n"),
+                None => String::new(),
+            },
+        };
         let origin = origin.clone();
         // The task ends with the runtime, so metrics can be read while open responses end.
-        tokio::spawn(async move { origin.serve_admin(admin).await });
+        tokio::spawn(async move { origin.serve_admin(admin, token).await });
     }
+    // Whoever reads the address may send a signal at once.
+    let signals = StopSignals::listen()?;
+    let below = if config.origin.page { "page and player at" } else { "titles below" };
     say(&format!(
-        "latemux {} serves {}\n{admin_line}segments of {}; page and player at {scheme}://{address}/\n",
+        "latemux {} serves {}\n{admin_line}segments of {}; {below} {scheme}://{address}/\n",
         env!("CARGO_PKG_VERSION"),
         storage.describe(),
         TimeSpan(config.origin.segment_duration),
     ))?;
-    let stop = stop_signal()?;
+    let (stop, stopped) = oneshot::channel();
+    let running = run_until(stopped, &config, &origin, listener, tls, cache, indexes);
+    let served = tokio::select! {
+        served = running => served,
+        () = until_second_signal(signals, &origin, config.origin.http.drain_delay, stop) => {
+            Err(anyhow!("stopped by a second signal: open responses were aborted"))
+        }
+    };
+    if let Some(AdminAddress::Unix(path)) = &config.admin {
+        let _ = fs::remove_file(path);
+    }
+    served
+}
+
+/// Serves until `stopped` resolves and all responses have ended, and closes the caches.
+async fn run_until(
+    stopped: oneshot::Receiver<()>,
+    config: &Config,
+    origin: &Origin,
+    listener: TcpListener,
+    tls: Option<Tls>,
+    cache: Option<Cache>,
+    indexes: Option<Records>,
+) -> Result<()> {
     let stopped_at = OnceLock::new();
     let stopped = async {
-        stop.await;
+        let _ = stopped.await;
         let _ = stopped_at.set(Instant::now());
     };
     let served = origin.serve(listener, tls, stopped).await.context("cannot serve");
@@ -114,6 +168,45 @@ async fn serve(config: Config) -> Result<()> {
     };
     tokio::join!(close_cache, close_indexes);
     served
+}
+
+/// Passes the first signal on to `stop`, after the time that load balancers need, and resolves at
+/// the second signal.
+async fn until_second_signal(
+    mut signals: StopSignals,
+    origin: &Origin,
+    drain_delay: Duration,
+    stop: oneshot::Sender<()>,
+) {
+    // Nobody waits for load balancers in front of a terminal.
+    if signals.next().await == Stop::Terminate && !drain_delay.is_zero() {
+        tracing::info!(
+            reason = "draining",
+            "stopping in {}: /healthz/ready gives status 503",
+            TimeSpan(drain_delay)
+        );
+        tokio::select! {
+            () = origin.drain() => {}
+            _ = signals.next() => return,
+        }
+    }
+    tracing::info!("stopping: no new connections are accepted, open responses may end");
+    let _ = stop.send(());
+    signals.next().await;
+}
+
+fn listen_for_admin(address: &AdminAddress) -> Result<AdminListener> {
+    let listener = match address {
+        AdminAddress::Tcp(address) => listen(*address).map(AdminListener::from),
+        AdminAddress::Unix(path) => listen_unix(path).map(AdminListener::from),
+    };
+    listener.with_context(|| format!("cannot listen on {address}"))
+}
+
+fn read_token(path: &Path) -> Result<AdminToken> {
+    let named = || path.display().to_string();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", named()))?;
+    AdminToken::new(&text).map_err(|why| anyhow!("{}: {why}", named()))
 }
 
 /// Returns true if storage answers in time. If it does not, a warning says why.
@@ -150,23 +243,8 @@ async fn keep_trying(storage: Arc<dyn Storage>, origin: Origin) {
 }
 
 fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
-    let read =
-        |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("cannot use the TLS certificate and key")
-}
-
-/// Returns a future that resolves at the first SIGINT or SIGTERM.
-pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        tracing::info!("stopping: no new connections are accepted, open responses may end");
-    })
 }
 
 /// Writes to standard output and flushes it, since the program that started this one may wait for

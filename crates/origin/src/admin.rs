@@ -1,100 +1,106 @@
 //! The admin address: metrics, health checks and purging, on a listener of its own. The public
 //! listener serves none of these URLs, except for health checks.
 
+pub(crate) mod listener;
+mod purge;
+pub(crate) mod token;
+
 use crate::{
-    app::App, http::listen::Acceptor, http::stall::StallTimeout, observe::metrics, read::body::Body,
-    title::index_store::PurgeCounts,
+    app::App, http::host::check_host, http::stall::StallTimeout, observe::metrics, read::body::Body,
 };
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use percent_encoding::percent_decode_str;
+use listener::{AdminListener, Connection};
+use purge::{PurgeRequest, purge};
 use serde::Serialize;
 use std::{convert::Infallible, sync::Arc};
-use tokio::net::{TcpListener, TcpStream};
+use token::AdminToken;
+use tokio::sync::Semaphore;
 
 /// Most connections at one time: enough for a few scrapers, a load balancer and an operator.
 const MAX_CONNECTIONS: usize = 64;
 
 /// Serves for as long as the future is polled, also while the public listener drains. Connections
 /// end with the runtime.
-pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
-    let mut acceptor = Acceptor::new(listener, MAX_CONNECTIONS);
-    loop {
-        let Some((stream, _, slot)) = acceptor.accept().await else { continue };
-        let app = app.clone();
+pub(crate) async fn serve(app: Arc<App>, listener: AdminListener, token: Option<AdminToken>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let admin = Arc::new(Admin { app, token });
+    // The semaphore is never closed.
+    while let Ok(slot) = slots.clone().acquire_owned().await {
+        let stream = listener.accept().await;
+        let admin = admin.clone();
         tokio::spawn(async move {
-            connection(&app, stream).await;
+            admin.connection(stream).await;
             drop(slot);
         });
     }
 }
 
-async fn connection(app: &Arc<App>, stream: TcpStream) {
-    let config = &app.config.http;
-    let stream = StallTimeout::new(stream, config.header_timeout, config.stall_timeout);
-    let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
-        Ok::<_, Infallible>(handle(app, request.method(), request.uri(), request.headers()).await)
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(config.header_timeout);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(reason = "connection", "admin: {error}");
+/// What all connections share.
+#[derive(Debug)]
+struct Admin {
+    app: Arc<App>,
+    /// Token that requests need, except for health checks.
+    token: Option<AdminToken>,
+}
+
+impl Admin {
+    async fn connection(&self, stream: Box<dyn Connection>) {
+        let config = &self.app.config.http;
+        let stream = StallTimeout::new(stream, config.header_timeout, config.stall_timeout);
+        let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
+            Ok::<_, Infallible>(self.respond(&request.into_parts().0).await)
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(config.header_timeout);
+        if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+            tracing::debug!(reason = "connection", "admin: {error}");
+        }
     }
-}
 
-/// Responds to every URL of the admin address.
-async fn handle(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Body> {
-    let allowed = if uri.path() == "/purge" { "POST" } else { "GET, HEAD" };
-    match (uri.path(), method) {
-        ("/metrics", &Method::GET | &Method::HEAD) => {
-            respond(StatusCode::OK, metrics::CONTENT_TYPE, metrics::expose(&app.metrics))
+    /// Responds to every URL of the admin address.
+    async fn respond(&self, request: &Parts) -> Response<Body> {
+        let app = &*self.app;
+        if let Err(error) = check_host(request) {
+            return status(StatusCode::BAD_REQUEST, &error.to_string());
         }
-        ("/healthz/live", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
-        ("/healthz/ready", &Method::GET | &Method::HEAD) => match app.unready() {
-            Some(why) => status(StatusCode::SERVICE_UNAVAILABLE, why),
-            None => status(StatusCode::OK, "ok"),
-        },
-        // Browsers send Origin. A page must not be able to purge from an operator's machine.
-        ("/purge", &Method::POST) if headers.contains_key(header::ORIGIN) => {
-            status(StatusCode::FORBIDDEN, "purging from a web page is not allowed")
+        let path = request.uri.path();
+        let is_health = matches!(path, "/healthz/live" | "/healthz/ready");
+        if !is_health && self.token.as_ref().is_some_and(|token| !token.is_in(&request.headers)) {
+            let mut response = status(StatusCode::UNAUTHORIZED, "the request needs the admin token");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return response;
         }
-        ("/purge", &Method::POST) => match purge_base(uri) {
-            Some(base) => json(StatusCode::OK, &purge(app, base).await),
-            None => status(StatusCode::BAD_REQUEST, "name a title: /purge?base=PATH"),
-        },
-        ("/metrics" | "/healthz/live" | "/healthz/ready" | "/purge", _) => {
-            let mut response = status(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
-            response
+        let allowed = if path == "/purge" { "POST" } else { "GET, HEAD" };
+        match (path, &request.method) {
+            ("/metrics", &Method::GET | &Method::HEAD) => {
+                respond(StatusCode::OK, metrics::CONTENT_TYPE, metrics::expose(&app.metrics))
+            }
+            ("/healthz/live", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
+            ("/healthz/ready", &Method::GET | &Method::HEAD) => match app.unready() {
+                Some(why) => status(StatusCode::SERVICE_UNAVAILABLE, why),
+                None => status(StatusCode::OK, "ok"),
+            },
+            // Browsers send Origin. A page must not be able to purge from an operator's machine.
+            ("/purge", &Method::POST) if request.headers.contains_key(header::ORIGIN) => {
+                status(StatusCode::FORBIDDEN, "purging from a web page is not allowed")
+            }
+            ("/purge", &Method::POST) => match PurgeRequest::parse(&request.uri) {
+                Some(wanted) => json(StatusCode::OK, &purge(app, wanted).await),
+                None => status(
+                    StatusCode::BAD_REQUEST,
+                    "name a title or a prefix: /purge?base=PATH or /purge?prefix=PATH",
+                ),
+            },
+            ("/metrics" | "/healthz/live" | "/healthz/ready" | "/purge", _) => {
+                let mut response = status(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+                response
+            }
+            _ => status(StatusCode::NOT_FOUND, "no such URL"),
         }
-        _ => status(StatusCode::NOT_FOUND, "no such URL"),
     }
-}
-
-/// Returns the base that the query names, decoded.
-fn purge_base(uri: &Uri) -> Option<String> {
-    let value = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("base="))?;
-    let base = percent_decode_str(value).decode_utf8().ok()?;
-    Some(base.trim_matches('/').to_owned())
-}
-
-/// Number of entries that were purged, by kind.
-#[derive(Debug, Serialize)]
-struct Purged {
-    base: String,
-    titles: u64,
-    indexes: u64,
-    indexes_on_disk: u64,
-    manifests: u64,
-    ranges: u64,
-}
-
-async fn purge(app: &App, base: String) -> Purged {
-    let (title, PurgeCounts { indexes, indexes_on_disk, ranges }) = app.titles.purge(&base).await;
-    let manifests = title.map_or(0, |id| app.manifests.purge(id));
-    tracing::info!(reason = "purge", title = base, indexes, indexes_on_disk, manifests, ranges, "purged");
-    Purged { base, titles: u64::from(title.is_some()), indexes, indexes_on_disk, manifests, ranges }
 }
 
 fn status(code: StatusCode, word: &str) -> Response<Body> {

@@ -52,6 +52,9 @@ pub struct OriginConfig {
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
+    /// If true, the player page is served at `/`, and the list of titles at `/api/library`. If
+    /// false, clients find only titles whose URLs they know. Since 0.2.0.
+    pub page: bool,
     /// If true, responses carry the headers `Server-Timing`, `Latemux-Cache` and
     /// `Latemux-Storage-Requests`, which say how they were made.
     pub debug_headers: bool,
@@ -76,6 +79,7 @@ impl Default for OriginConfig {
             read: ReadConfig::default(),
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
+            page: true,
             debug_headers: false,
             any_extension: false,
         }
@@ -353,6 +357,10 @@ pub struct HttpConfig {
     /// Longest time a client may take no bytes of a response.
     #[serde(with = "TimeSpan")]
     pub stall_timeout: Duration,
+    /// Time after SIGTERM in which connections are still accepted, while `/healthz/ready` gives
+    /// status 503. It should be as long as load balancers take to notice. Since 0.2.0.
+    #[serde(with = "TimeSpan")]
+    pub drain_delay: Duration,
     /// Longest time that open responses may take after a signal to stop.
     #[serde(with = "TimeSpan")]
     pub drain_timeout: Duration,
@@ -379,6 +387,7 @@ impl Default for HttpConfig {
             max_connections: 10_000,
             header_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
+            drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(30),
             max_header_bytes: 16 << 10,
             max_streams: 128,

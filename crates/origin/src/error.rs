@@ -15,6 +15,9 @@ pub enum Error {
     /// UTF-8.
     #[error("the path is not allowed")]
     BadPath,
+    /// A request that names no host, or more than one.
+    #[error("a request needs exactly one Host, and a valid one")]
+    BadHost,
     /// A URL in a form that no resource has.
     #[error("no such URL")]
     NoSuchUrl,
@@ -169,6 +172,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::BadPath => "bad_path",
+            Self::BadHost => "bad_host",
             Self::NoSuchUrl => "no_such_url",
             Self::Query(error) => error.reason(),
             Self::MethodNotAllowed => "method_not_allowed",
@@ -197,7 +201,7 @@ impl Error {
     pub fn status(&self) -> (StatusCode, Fault) {
         use Fault::{Client, Origin, Source, Storage};
         match self {
-            Self::BadPath | Self::Query(_) => (StatusCode::BAD_REQUEST, Client),
+            Self::BadPath | Self::BadHost | Self::Query(_) => (StatusCode::BAD_REQUEST, Client),
             Self::NoSuchUrl | Self::NoMedia(_) | Self::UnknownExtension { .. } => {
                 (StatusCode::NOT_FOUND, Client)
             }
@@ -307,15 +311,22 @@ impl Error {
                 // The others name only the key and a time.
                 other => other.to_string(),
             },
-            Self::Index { key, error } => format!("{}: {error}", public_name(key)),
+            Self::Index { key, error } => {
+                format!("{}: {}", public_name(key), without_addresses(&error.to_string()))
+            }
             Self::BeyondEnd { key, end, size } => {
                 Self::BeyondEnd { key: public_name(key).to_owned(), end: *end, size: *size }.to_string()
+            }
+            Self::LoadTimedOut { base, after } => {
+                Self::LoadTimedOut { base: public_name(base).to_owned(), after: *after }.to_string()
             }
             Self::LocationRefused { file, why, .. } => {
                 format!("{}: it points to a location that is refused: {why}", public_name(file))
             }
-            Self::Element { key, element, error } => format!("{key}: {element}: {}", error.public_detail()),
-            other => other.to_string(),
+            Self::Element { key, element, error } => {
+                format!("{key}: {}: {}", without_addresses(element), error.public_detail())
+            }
+            other => without_addresses(&other.to_string()),
         }
     }
 
@@ -346,8 +357,20 @@ impl From<AddressError> for Error {
 /// Returns the part of an object's name that a client may see: the key in the served storage, or
 /// only the file name of an object elsewhere.
 fn public_name(name: &str) -> &str {
-    let is_elsewhere = name.starts_with('/') || name.contains("://");
+    let is_elsewhere = (name.starts_with('/') && name.len() > 1) || name.contains("://");
     if is_elsewhere { name.rsplit('/').next().unwrap_or_default() } else { name }
+}
+
+/// Replaces addresses, and absolute paths in quotes, which files may name, by the file name alone.
+fn without_addresses(text: &str) -> String {
+    let quotes = ['"', '\''];
+    let pieces = text.split_inclusive(quotes).enumerate().flat_map(|(number, piece)| {
+        // Without quotes around it, an address ends at a space.
+        let is_quoted = number > 0 && piece.ends_with(quotes) && !piece.starts_with(' ');
+        let words = if is_quoted { vec![piece] } else { piece.split_inclusive(' ').collect() };
+        words.into_iter().map(public_name)
+    });
+    pieces.collect()
 }
 
 /// Returns status 415 for kinds of media that cannot be packaged, and 422 for damaged files.
@@ -355,5 +378,48 @@ fn index_status(reason: &str) -> StatusCode {
     match reason {
         "not_mp4" | "encrypted_source" | "unsupported_codec" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_named_addresses_and_paths_that_files_refer_to() {
+        let element = |src: &str| Error::Element {
+            key: "a/film.ism".to_owned(),
+            element: format!("<video src=\"{src}\"> in line 3"),
+            error: Box::new(Error::index(src, IndexError::NoMedia)),
+        };
+        let slow = |base: &str| Error::LoadTimedOut { base: base.to_owned(), after: Duration::from_secs(1) };
+        for (error, detail) in [
+            (
+                element("http://10.0.0.5:9000/in side/v.mp4"),
+                "a/film.ism: <video src=\"v.mp4\"> in line 3: v.mp4: there are no tracks",
+            ),
+            (
+                element("file:///mnt/nas/v.mp4"),
+                "a/film.ism: <video src=\"v.mp4\"> in line 3: v.mp4: there are no tracks",
+            ),
+            (
+                element("/mnt/my nas/v.mp4"),
+                "a/film.ism: <video src=\"v.mp4\"> in line 3: v.mp4: there are no tracks",
+            ),
+            (
+                element("../b/v.mp4"),
+                "a/film.ism: <video src=\"../b/v.mp4\"> in line 3: ../b/v.mp4: there are no tracks",
+            ),
+            (slow("https://10.0.0.5/a/v.mp4"), "'v.mp4' could not be indexed within 1s"),
+            (slow("a/v.mp4"), "'a/v.mp4' could not be indexed within 1s"),
+            (
+                Error::WrongTrackId {
+                    problem: "s3://b/c/v.mp4 and http://h/d/w.mp4 have no track".to_owned(),
+                },
+                "v.mp4 and w.mp4 have no track",
+            ),
+        ] {
+            assert_eq!(error.public_detail(), detail);
+        }
     }
 }

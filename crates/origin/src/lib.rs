@@ -32,6 +32,8 @@ mod route;
 mod serve;
 mod title;
 
+pub use admin::listener::{AdminListener, listen_unix};
+pub use admin::token::AdminToken;
 pub use app::Resources;
 pub use config::OriginConfig;
 pub use error::Error;
@@ -43,7 +45,7 @@ pub use title::indexed::IndexedObject;
 pub use title::references::relative_url;
 pub use title::titles::LoadedTitle;
 
-use crate::http::{respond::error_response, server::Server};
+use crate::http::{host::check_host, respond::error_response, server::Server};
 use app::App;
 use latemux_storage::Storage;
 use observe::{access::AccessLog, trace::Trace};
@@ -111,9 +113,17 @@ impl Origin {
     }
 
     /// Serves metrics, health and purging on a listener of their own, until the future is dropped.
-    /// Anyone who can reach the listener may purge, so its address must not be public.
-    pub async fn serve_admin(&self, listener: TcpListener) {
-        admin::serve(self.app.clone(), listener).await;
+    /// Without a token, anyone who can reach the listener may purge, so its address must not be
+    /// public.
+    pub async fn serve_admin(&self, listener: impl Into<AdminListener>, token: Option<AdminToken>) {
+        admin::serve(self.app.clone(), listener.into(), token).await;
+    }
+
+    /// Makes `/healthz/ready` fail, and then waits for [`config::HttpConfig::drain_delay`], so that
+    /// load balancers can take this process out of use before [`Self::serve`] is told to stop.
+    pub async fn drain(&self) {
+        self.app.drain();
+        tokio::time::sleep(self.app.config.http.drain_delay).await;
     }
 
     /// Sets whether storage has been reached since the start. Until then, `/healthz/ready` fails.
@@ -137,7 +147,12 @@ async fn respond<B>(app: &App, request: ::http::Request<B>, peer: Option<IpAddr>
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
     let client = peer.map(|peer| app.clients.find(peer, request.headers()));
     let mut log = AccessLog::start(trace.clone(), request.into_parts().0, client);
-    let result = trace.scope(serve::serve(app, log.request())).await;
+    // Requests without a connection come from this process itself.
+    let host = peer.map_or(Ok(()), |_| check_host(log.request()));
+    let result = match host {
+        Ok(()) => trace.scope(serve::serve(app, log.request())).await,
+        Err(error) => Err(error),
+    };
     let mut response = result.unwrap_or_else(|error| {
         log.record_error_response(&error);
         error_response(&error, &log.request().method)

@@ -23,6 +23,9 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 /// or may have grown, loads the title again and repeats the others once.
 pub(crate) async fn serve(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
     let route = route(&request.method, &request.uri, &app.nginx_vod)?;
+    if !app.config.page && matches!(route, Route::Page(_) | Route::Library) {
+        return Err(Error::NoSuchUrl);
+    }
     route.labels().into_iter().for_each(set_labels);
     let wanted = match route {
         Route::Title(wanted) => wanted,

@@ -150,7 +150,7 @@ pub(crate) fn address(location: &str) -> Result<Option<Url>, OpenError> {
 }
 
 /// Returns a location without its possibly secret parts: user, password and query.
-pub(crate) fn without_secrets(location: &str) -> String {
+pub fn without_secrets(location: &str) -> String {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     match location.split_once("://") {
         None => location.to_owned(),

@@ -89,7 +89,7 @@ impl Origin {
     /// Tells the process to end, and waits until it has.
     pub(crate) fn stop(mut self) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         assert!(self.child.wait().unwrap().success());
     }
 

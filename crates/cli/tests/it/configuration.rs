@@ -177,6 +177,7 @@ fn key(field: &Field) -> Option<Key> {
         None => match type_name(&field.ty).as_str() {
             "bool" => Kind::Value("true or false"),
             "usize" | "u32" => Kind::Value("number"),
+            "AdminAddress" => Kind::Value("address:port or unix:path"),
             "SocketAddr" => Kind::Value("address:port"),
             "PathBuf" => Kind::Value("path"),
             "String" => Kind::Value("text"),

@@ -21,5 +21,6 @@ mod runs;
 mod same_bytes;
 mod server;
 mod setups;
+mod stopping;
 mod store;
 mod tools;

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     net::SocketAddr,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread::JoinHandle,
 };
 
@@ -52,6 +52,18 @@ impl Server {
             })
             .expect("latemux says where it listens");
         Self { child, address, admin, log: Some(log) }
+    }
+
+    /// Sends a signal, such as `-TERM`, to the process.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end of the process. Returns its status and its log.
+    pub(crate) fn ended(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().expect("latemux ends");
+        (status, self.log.take().expect("ended once").join().expect("log is read"))
     }
 
     /// Stops the server and returns its log.

@@ -3,6 +3,7 @@
 pub(crate) mod client_address;
 mod forwarded;
 pub(crate) mod gather;
+pub(crate) mod host;
 pub(crate) mod listen;
 pub(crate) mod manifests;
 pub(crate) mod page;

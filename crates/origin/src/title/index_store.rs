@@ -17,8 +17,8 @@ use crate::{
 };
 use futures_util::FutureExt;
 use latemux_cache::Records;
-use latemux_storage::{Outcome, StorageError, Tier, Version};
-use std::{future::Future, sync::Arc, time::Duration};
+use latemux_storage::{Key, Outcome, StorageError, Tier, Version};
+use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
 
 /// Numbers of entries that a purge removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -267,6 +267,22 @@ impl IndexStore {
     /// Removes the index of a file from disk. Returns true if there was one.
     fn remove_record(&self, file: &ObjectRef) -> bool {
         self.records.as_ref().is_some_and(|records| records.forget(&record_name(file)))
+    }
+
+    /// Returns the files of the served storage whose key begins with `prefix`, and whose indexes
+    /// are in memory or on disk.
+    pub(crate) async fn files_below(&self, prefix: &str) -> HashSet<ObjectRef> {
+        let references = &self.indexer.references;
+        let is_below = |file: &ObjectRef| !file.is_elsewhere() && file.key.as_str().starts_with(prefix);
+        let mut files: HashSet<ObjectRef> = self.memory.keys_where(is_below).into_iter().collect();
+        if let Some(records) = &self.records {
+            let folder = record_name(&references.served(Key::root()));
+            let begin = [&folder, prefix.as_bytes()].concat();
+            let names = records.names(move |name| name.starts_with(&begin)).await;
+            let keys = names.iter().filter_map(|name| str::from_utf8(name.get(folder.len()..)?).ok());
+            files.extend(keys.filter_map(Key::new).map(|key| references.served(key)));
+        }
+        files
     }
 
     /// Removes the index of a file from memory and disk, and its media from the range cache. Adds

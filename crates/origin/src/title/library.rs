@@ -15,7 +15,6 @@ use serde::Serialize;
 /// Titles of a storage.
 #[derive(Debug, Serialize)]
 pub(crate) struct Library {
-    storage: String,
     /// True if the storage can be listed. If not, its titles can be played, but not found.
     listable: bool,
     /// True if a limit ended the search early.
@@ -58,8 +57,7 @@ fn manifests(listing: &Listing) -> impl Iterator<Item = &str> {
 /// Finds the titles of a storage: each server manifest, each media file at the root, and each
 /// folder below the root that holds media files and no server manifest.
 pub(crate) async fn find_titles(storage: &dyn Storage) -> Result<Library, Error> {
-    let mut library =
-        Library { storage: storage.describe(), listable: true, truncated: false, titles: Vec::new() };
+    let mut library = Library { listable: true, truncated: false, titles: Vec::new() };
     let root = match storage.list(&Key::root()).await {
         Ok(listing) => listing,
         Err(StorageError::CannotList(_)) => {

@@ -73,6 +73,13 @@ impl<K, V> Weighter<K, V> for Weigh<K, V> {
     }
 }
 
+impl<K: Hash + Eq + Clone, V: Clone> MemoryCache<K, V> {
+    /// Returns the keys that meet a condition. It walks all entries.
+    pub(crate) fn keys_where(&self, condition: impl Fn(&K) -> bool) -> Vec<K> {
+        self.inner.cache.iter().map(|(key, _)| key).filter(condition).collect()
+    }
+}
+
 impl<K: Hash + Eq, V: Clone> MemoryCache<K, V> {
     /// Creates a cache of at most `capacity` bytes, as `weigh` counts them. A value larger than
     /// that is not kept.

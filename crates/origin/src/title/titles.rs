@@ -27,6 +27,7 @@ use latemux_index::{
 use latemux_packager::carry::{Protocol, carries, problems};
 use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -187,22 +188,43 @@ impl Titles {
 
     /// Removes a title, the indexes of its files and their cached media. Returns the title's ID if
     /// it was in memory. A load in flight may put its result back.
-    pub(crate) async fn purge(&self, base: &str) -> (Option<u64>, PurgeCounts) {
-        let known = self.memory.peek(base);
-        self.memory.remove(base);
-        let mut files = match &known {
-            Some(title) => title.objects.iter().map(|object| object.file.clone()).collect(),
+    pub(crate) async fn purge(&self, base: &str) -> (Vec<u64>, PurgeCounts) {
+        let (titles, mut files) = self.forget(base);
+        if titles.is_empty() {
             // An earlier process may have left indexes and media on disk.
-            None => self.files_of(base).await,
-        };
+            files.extend(self.files_of(base).await);
+        }
+        (titles, self.purge_files(files).await)
+    }
+
+    /// Does the same for all titles whose base begins with `prefix`, and for all files of the
+    /// served storage whose key does, as far as their indexes are in memory or on disk. Without an
+    /// index, cached media is never found.
+    pub(crate) async fn purge_prefix(&self, prefix: &str) -> (Vec<u64>, PurgeCounts) {
+        let mut titles = Vec::new();
+        let mut files = self.store.files_below(prefix).await;
+        for base in self.memory.keys_where(|base| base.starts_with(prefix)) {
+            let (ids, more) = self.forget(&base);
+            titles.extend(ids);
+            files.extend(more);
+        }
+        (titles, self.purge_files(files).await)
+    }
+
+    /// Removes a title from memory. Returns its ID and its files, or nothing if it was not there.
+    fn forget(&self, base: &str) -> (Vec<u64>, HashSet<ObjectRef>) {
+        let Some(title) = self.memory.peek(base) else { return Default::default() };
+        self.memory.remove(base);
+        (vec![title.id], title.objects.iter().map(|object| object.file.clone()).collect())
+    }
+
+    async fn purge_files(&self, files: HashSet<ObjectRef>) -> PurgeCounts {
         let mut counts = PurgeCounts::default();
-        while let Some(file) = files.pop() {
-            if !files.contains(&file) {
-                self.store.purge(&file, &mut counts).await;
-            }
+        for file in files {
+            self.store.purge(&file, &mut counts).await;
         }
         self.store.indexer.references.storages().record_purges().await;
-        (known.map(|title| title.id), counts)
+        counts
     }
 
     /// Returns the files that a base names, or none if storage fails.

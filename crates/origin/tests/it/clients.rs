@@ -55,6 +55,25 @@ async fn raw(server: SocketAddr, request: &[u8]) -> String {
 }
 
 #[tokio::test]
+async fn requests_without_a_host_or_with_two_were_served() {
+    log::keep();
+    let server = Server::start(library()).await;
+    for (hosts, status) in [
+        ("host: a.example\r\n", "HTTP/1.1 200 OK"),
+        ("", "HTTP/1.1 400 Bad Request"),
+        ("host: a.example\r\nhost: b.example\r\n", "HTTP/1.1 400 Bad Request"),
+        ("host: a.example/b\r\n", "HTTP/1.1 400 Bad Request"),
+    ] {
+        for address in [server.address, server.admin] {
+            let request = format!("GET /healthz/live HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+            assert_eq!(raw(address, request.as_bytes()).await, status, "{hosts}");
+        }
+    }
+    assert_eq!(log::lines(&[" access: ", "path=/healthz/live status=400 reason=\"bad_host\""]).len(), 3);
+    assert_eq!(raw(server.address, b"GET /healthz HTTP/1.0\r\n\r\n").await, "HTTP/1.0 200 OK");
+}
+
+#[tokio::test]
 async fn a_header_of_a_client_cannot_forge_the_log() {
     log::keep();
     let server = Server::start(library()).await;

@@ -2,10 +2,11 @@
 
 use crate::{
     client::{get, get_with, send},
-    server::{Server, key, library},
+    server::{Server, key, library, sample},
 };
 use http::Method;
-use latemux_storage::Memory;
+use latemux_origin::OriginConfig;
+use latemux_storage::{Folder, Memory};
 use std::sync::Arc;
 
 #[tokio::test]
@@ -49,6 +50,37 @@ async fn server_manifests_and_index_mp4s_hide_their_media_in_the_library() {
         .map(|t| format!("{} {} {} {}", t["base"], t["name"], t["kind"], t["files"]).replace('"', ""))
         .collect();
     assert_eq!(shown, ["b.ism b manifest 1", "a.index.mp4 a file 1", "c/d.ism d manifest 1", "e e folder 1"]);
+}
+
+#[tokio::test]
+async fn the_library_named_the_folder_bucket_or_url_of_the_storage() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("buoy.mp4"), sample("buoy.mp4")).unwrap();
+    let server = Server::start(Arc::new(Folder::new(folder.path()).unwrap())).await;
+    let parent = folder.path().parent().unwrap().canonicalize().unwrap();
+    for path in ["/api/library", "/", "/buoy.mp4/.mpd", "/gone.mp4/.mpd", "/gone/.mpd", "/x.txt/.mpd"] {
+        let body = get(server.address, path).await.body;
+        let text = String::from_utf8_lossy(&body);
+        assert!(!text.contains(parent.to_str().unwrap()), "{path}: {text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&get(server.address, "/api/library").await.body).unwrap();
+    let mut keys: Vec<_> = json.as_object().unwrap().keys().collect();
+    keys.sort();
+    assert_eq!(keys, ["listable", "titles", "truncated"]);
+}
+
+#[tokio::test]
+async fn the_page_and_the_library_could_not_be_switched_off() {
+    let config = OriginConfig { page: false, ..crate::server::config() };
+    let server = Server::with(library(), config, None).await;
+    for path in ["/", "/api/library", "/_/licences.txt", "/_/x.js"] {
+        let response = get(server.address, path).await;
+        assert_eq!((response.status.as_u16(), response.reason().as_str()), (404, "no_such_url"), "{path}");
+    }
+    for path in ["/harbour/.mpd", "/harbour/.m3u8", "/healthz", "/healthz/ready"] {
+        assert_eq!(get(server.address, path).await.status, 200, "{path}");
+    }
 }
 
 #[tokio::test]

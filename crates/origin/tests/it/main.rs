@@ -7,6 +7,7 @@
     reason = "a test that cannot go on fails with a message"
 )]
 
+mod admin;
 mod cache_disk;
 mod caching;
 mod changes;

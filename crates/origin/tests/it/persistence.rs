@@ -319,6 +319,28 @@ async fn a_purged_title_is_read_again_from_storage() {
 }
 
 #[tokio::test]
+async fn a_prefix_purges_titles_that_this_process_has_not_loaded() {
+    let dir = TempDir::new().unwrap();
+    let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
+    let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
+    for title in ["harbour", "lighthouse.mp4"] {
+        all(node.address(), title).await;
+    }
+    node.stop().await;
+    let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
+    let response = send(node.server.admin, Method::POST, "/purge?prefix=harb", &[]).await.unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!((said["titles"].as_u64(), said["indexes_on_disk"].as_u64()), (Some(0), Some(5)), "{said}");
+    assert!(said["ranges"].as_u64().unwrap() > 10, "{said}");
+    drop(counting.take());
+    all(node.address(), "lighthouse.mp4").await;
+    assert_eq!(counting.take().iter().filter(reads).count(), 0, "another title is purged too");
+    all(node.address(), "harbour").await;
+    assert!(counting.take().iter().filter(reads).count() > 10);
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_purged_title_is_not_found_by_the_next_process() {
     for killed in [false, true] {
         let (dir, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());

@@ -57,7 +57,7 @@ impl Server {
             };
             tokio::select! {
                 served = origin.serve(listener, tls, stopped) => served.unwrap(),
-                () = origin.serve_admin(admin_listener) => {}
+                () = origin.serve_admin(admin_listener, None) => {}
             }
         });
         Self { address, admin, stop: Some(stop), task }
