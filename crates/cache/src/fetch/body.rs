@@ -12,7 +12,10 @@ use crate::{
     store::Store,
 };
 use bytes::Bytes;
-use latemux_storage::{Storage, StorageError};
+use latemux_storage::{
+    Storage, StorageError,
+    client::{call_on_behalf_of, current_client},
+};
 use std::{ops::Range, sync::Arc};
 
 pub(crate) struct RangeBody {
@@ -34,6 +37,8 @@ pub(crate) struct RangeBody {
     /// The first frame, which is waited for before the response is returned.
     first: Option<Bytes>,
     observer: Option<Arc<dyn ReadObserver>>,
+    /// The client whose turn it is when a fetch waits to be sent.
+    client: u64,
 }
 
 impl RangeBody {
@@ -58,6 +63,7 @@ impl RangeBody {
             ready: None,
             first: None,
             observer,
+            client: current_client(),
         };
         let outcome = body.plan(range.start, reach);
         (body, outcome)
@@ -89,15 +95,10 @@ impl RangeBody {
             contains && reach.end <= size && reach.end - reach.start <= window
         };
         let reach = reach.filter(is_usable).unwrap_or_else(|| range.clone());
-        let (to, outcome, pending) = plan(
-            &self.store,
-            &self.source,
-            &self.object,
-            range,
-            reach,
-            &mut self.interests,
-            self.observer.as_ref(),
-        );
+        let (store, source, object) = (&self.store, &self.source, &self.object);
+        let (interests, observer) = (&mut self.interests, self.observer.as_ref());
+        let (to, outcome, pending) =
+            call_on_behalf_of(self.client, || plan(store, source, object, range, reach, interests, observer));
         if from == self.position {
             self.pending = pending;
         }

@@ -17,7 +17,10 @@ use crate::{
     store::Store,
 };
 use bytes::Bytes;
-use latemux_storage::Storage;
+use latemux_storage::{
+    Storage,
+    client::{current_client, on_behalf_of},
+};
 use std::{ops::Range, sync::Arc};
 
 /// The source of bytes that a reader gets.
@@ -133,7 +136,7 @@ pub(crate) fn plan(
         let source = source.clone();
         let object = object.clone();
         let filler = Filler::new(store, source, object, fill, pending_units, observer.cloned());
-        tokio::spawn(filler.run(disk_ranges));
+        tokio::spawn(on_behalf_of(current_client(), filler.run(disk_ranges)));
     }
     (to, outcome, first)
 }

@@ -3,12 +3,15 @@
 //!
 //! [`Trace::scope`] makes a record the current one of a task. Caches, single flights and storage
 //! write to the current record, so no signature between them has to pass it. Work that continues in
-//! another task keeps its record by [`with_current_trace`]. Outside of a request, nothing is
+//! another task keeps its record by [`for_current_request`]. Outside of a request, nothing is
 //! recorded.
 
 use crate::observe::metrics::{Metrics, RequestLabels};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use latemux_storage::{Outcome, ReadObserver};
+use latemux_storage::{
+    Outcome, ReadObserver,
+    client::{current_client, on_behalf_of},
+};
 use std::{
     fmt::Write as _,
     future::Future,
@@ -213,10 +216,10 @@ pub(crate) fn enter_stage(stage: Stage) {
     with_current(|trace| trace.enter(stage));
 }
 
-/// Keeps the current record for a future, even if another request or a task of its own polls the
-/// future later.
-pub(crate) fn with_current_trace<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
-    CURRENT.scope(Trace::current(), future)
+/// Keeps the current record for a future, and the client on whose behalf storage is requested, even
+/// if another request or a task of its own polls the future later.
+pub(crate) fn for_current_request<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+    CURRENT.scope(Trace::current(), on_behalf_of(current_client(), future))
 }
 
 fn with_current(record: impl FnOnce(&Trace)) {

@@ -6,7 +6,7 @@ use crate::{
     Error,
     config::OriginConfig,
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::{record_outcome, with_current_trace},
+    observe::trace::{for_current_request, record_outcome},
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
     title::indexed::IndexedFile,
@@ -130,7 +130,7 @@ impl IndexStore {
         if self.loads.is_running(file) {
             return self.shared_load(file.clone(), listed).await;
         }
-        let load = tokio::spawn(with_current_trace(self.shared_load(file.clone(), listed)));
+        let load = tokio::spawn(for_current_request(self.shared_load(file.clone(), listed)));
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
     }
 

@@ -1,6 +1,6 @@
 //! Single flight: one computation per key, shared by all requests that need its result.
 
-use crate::observe::trace::{record_outcome, with_current_trace};
+use crate::observe::trace::{for_current_request, record_outcome};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
@@ -76,8 +76,8 @@ impl<K: Hash + Eq + Clone, T: Clone + 'static> SingleFlight<K, T> {
             record_outcome(Outcome::Joined);
             return (result, flight.number);
         }
-        // Its reads are recorded for the request that starts it, even if another request polls it.
-        let result = with_current_trace(start()).boxed().shared();
+        // Its reads count for the request that starts it, even if another request polls it.
+        let result = for_current_request(start()).boxed().shared();
         let number = running.next;
         running.next += 1;
         if let Some(weak) = result.downgrade() {

@@ -4,7 +4,7 @@ use crate::{
     Error,
     config::OriginConfig,
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
-    observe::trace::with_current_trace,
+    observe::trace::for_current_request,
     title::checks::{Checks, Freshness, is_suspect},
     title::index_store::{IndexStore, PurgeCounts},
     title::index_writer::IndexWriter,
@@ -155,7 +155,7 @@ impl Titles {
             return Ok(known);
         }
         let wait = if known.checks.is_stale() { FAILING_CHECK_WAIT } else { CHECK_WAIT };
-        let comparison = tokio::spawn(with_current_trace(self.load_shared(known.base.clone())));
+        let comparison = tokio::spawn(for_current_request(self.load_shared(known.base.clone())));
         match timeout(wait, comparison).await {
             Ok(Ok(Err(error))) if error.is_outage() => Ok(known),
             Ok(Ok(current)) => current,

@@ -4,6 +4,9 @@
 //! tell failures apart. Second reads and retries draw on one budget for the back end.
 
 mod hedge;
+mod permits;
+
+pub use permits::{call_on_behalf_of, current_client, on_behalf_of};
 
 use crate::backend::http::retry::Account;
 use crate::counters::{Counters, GaugeGuard, increment};
@@ -11,11 +14,11 @@ use crate::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
+use permits::{HeldPermit, Permits};
 use std::pin::Pin;
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 /// A storage whose requests are bounded and counted.
@@ -29,7 +32,7 @@ struct Core {
     inner: Arc<dyn Storage>,
     account: Arc<Account>,
     /// `None` if requests are not bounded.
-    permits: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Permits>>,
     queue_timeout: Duration,
     hedge_after: Option<Duration>,
 }
@@ -37,7 +40,7 @@ struct Core {
 /// A permit for one in-flight request.
 #[derive(Debug)]
 struct Permit {
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<HeldPermit>,
     _in_flight: GaugeGuard,
 }
 
@@ -56,8 +59,7 @@ impl StorageClient {
         bounded: bool,
     ) -> Self {
         options.registry.add(inner.describe(), &account.counters);
-        let most = options.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
-        let permits = bounded.then(|| Arc::new(Semaphore::new(most)));
+        let permits = bounded.then(|| Permits::new(options.max_in_flight.max(1)));
         let queue_timeout = options.queue_timeout;
         let hedge_after = Some(options.hedge_after).filter(|after| !after.is_zero());
         Self { core: Arc::new(Core { inner, account, permits, queue_timeout, hedge_after }) }
@@ -95,17 +97,17 @@ impl StorageClient {
 }
 
 impl Core {
-    fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Permit {
+    fn permit(&self, permit: Option<HeldPermit>) -> Permit {
         Permit { _permit: permit, _in_flight: self.account.counters.in_flight_guard() }
     }
 
     /// Returns a permit if one is free now and nobody waits for it.
     fn try_acquire(&self) -> Option<Permit> {
         let Some(permits) = &self.permits else { return Some(self.permit(None)) };
-        Arc::clone(permits).try_acquire_owned().ok().map(|permit| self.permit(Some(permit)))
+        permits.try_acquire().map(|permit| self.permit(Some(permit)))
     }
 
-    /// Waits for a permit. Permits are given in the order of requests.
+    /// Waits for a permit. Clients get permits in turn, each in the order of its requests.
     async fn acquire(&self, key: &Key) -> Result<Permit, StorageError> {
         if let Some(permit) = self.try_acquire() {
             return Ok(permit);
@@ -113,10 +115,9 @@ impl Core {
         let Some(permits) = &self.permits else { return Ok(self.permit(None)) };
         let begun = Instant::now();
         let waiting = self.account.counters.queue_guard();
-        let permit = timeout(self.queue_timeout, Arc::clone(permits).acquire_owned()).await;
+        let permit = timeout(self.queue_timeout, permits.acquire()).await;
         drop(waiting);
-        // The semaphore is never closed.
-        let permit = permit.ok().and_then(Result::ok);
+        let permit = permit.ok().flatten();
         self.account.counters.record_wait(begun.elapsed(), permit.is_none());
         match permit {
             Some(permit) => Ok(self.permit(Some(permit))),
