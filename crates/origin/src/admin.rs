@@ -6,7 +6,8 @@ mod purge;
 pub(crate) mod token;
 
 use crate::{
-    app::App, http::host::check_host, http::stall::StallTimeout, observe::metrics, read::body::Body,
+    app::App, http::host::check_host, http::pace::PaceLimits, http::stall::StallTimeout, observe::metrics,
+    read::body::Body,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::{server::conn::http1, service::service_fn};
@@ -48,7 +49,8 @@ struct Admin {
 impl Admin {
     async fn connection(&self, stream: Box<dyn Connection>) {
         let config = &self.app.config.http;
-        let stream = StallTimeout::new(stream, config.header_timeout, config.stall_timeout);
+        let pace = PaceLimits { stall_timeout: config.stall_timeout, min_rate: 0 };
+        let stream = StallTimeout::new(stream, config.header_timeout, pace, None);
         let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
             Ok::<_, Infallible>(self.respond(&request.into_parts().0).await)
         });

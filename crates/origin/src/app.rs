@@ -3,12 +3,14 @@
 use crate::{
     config::OriginConfig,
     http::client_address::ClientAddresses,
+    http::connections::Connections,
     http::manifests::Manifests,
     observe::meter::StorageMeter,
-    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, ReadPurpose},
+    observe::metrics::{CacheSnapshot, CacheWatch, ClientFigures, ClientWatch, Metrics, ReadPurpose},
     read::first_byte_wait::FirstByteWait,
     read::fragments::Fragments,
     read::prefetch::Prefetch,
+    read::room::ResponseMemory,
     read::segment::SegmentBodies,
     title::storages::Storages,
     title::titles::Titles,
@@ -16,10 +18,18 @@ use crate::{
 use latemux_cache::{Cache, Records, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
 use latemux_storage::{Options, Storage, write::ConditionalPut};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
 };
+
+/// Time in which a client must take something so that its response keeps its source bytes and its
+/// requests to storage while others wait for them. A client that takes nothing is noticed after at
+/// most twice this time.
+const PAUSE_AFTER: Duration = Duration::from_millis(250);
 
 /// Resources of an origin besides its storage.
 #[derive(Debug, Default)]
@@ -48,6 +58,10 @@ pub(crate) struct App {
     pub(crate) bodies: SegmentBodies,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clients: Arc<ClientAddresses>,
+    /// Memory for responses on their way to clients.
+    pub(crate) responses: Arc<ResponseMemory>,
+    /// Connections of the public listener.
+    pub(crate) connections: Arc<Connections>,
     draining: AtomicBool,
     /// True while storage has not been reached since the start.
     unreached: AtomicBool,
@@ -70,6 +84,10 @@ impl App {
         }
         let _ = metrics.back_ends.set(source_options.registry.clone());
         let is_cached = cache.is_some();
+        let unit = cache.as_ref().map_or(0, |cache| cache.limits().unit);
+        let responses = ResponseMemory::new(config.memory.responses, unit);
+        let connections = Connections::new(responses.clone(), &config.http);
+        let _ = metrics.clients.set(watch_clients(responses.clone(), connections.clone()));
         let in_flight = source_options.max_in_flight;
         let storages = Storages::new(StorageMeter::new(metrics.storage.clone()), cache, source_options);
         let index_target = write.filter(|_| config.index.write);
@@ -97,7 +115,21 @@ impl App {
             storage: storages.counted(storage, ReadPurpose::Manifest),
             metrics,
             clients: Arc::new(ClientAddresses::new(&config.http)),
+            responses,
+            connections,
             config,
+        }
+    }
+
+    /// Lets responses whose clients are slow give back memory and requests to storage while others
+    /// need them. Runs for as long as it is polled.
+    pub(crate) async fn pause_stalled(&self) {
+        let mut ticks = tokio::time::interval(PAUSE_AFTER);
+        loop {
+            ticks.tick().await;
+            if self.responses.is_scarce() || self.metrics.is_storage_queued() {
+                self.responses.pause_stalled();
+            }
         }
     }
 
@@ -119,6 +151,17 @@ impl App {
             self.unreached.load(Relaxed).then_some("storage_unreached")
         }
     }
+}
+
+/// Returns what metrics show of clients.
+fn watch_clients(responses: Arc<ResponseMemory>, connections: Arc<Connections>) -> ClientWatch {
+    ClientWatch(Box::new(move || ClientFigures {
+        response_bytes: responses.used(),
+        response_limit: responses.limit(),
+        pauses: responses.pauses(),
+        evicted: connections.evicted.load(Relaxed),
+        refused: connections.refused.load(Relaxed),
+    }))
 }
 
 /// Returns what metrics show of the range cache: memory, then disk.

@@ -109,6 +109,7 @@ impl OriginConfig {
         let zeros = [
             ("load_timeout", self.load_timeout.is_zero()),
             ("max_objects", self.max_objects == 0),
+            ("memory.responses", self.memory.responses == 0),
             ("read.open", self.read.open == 0),
             ("read.requests", self.read.requests == 0),
             ("http.max_connections", self.http.max_connections == 0),
@@ -195,11 +196,24 @@ pub struct MemoryConfig {
     /// Most bytes of indexes that are being read or parsed at one time, over all objects.
     #[serde(with = "ByteSize")]
     pub loading: u64,
+    /// Memory for responses on their way to clients: plans, frames that clients have not taken yet,
+    /// and source bytes that arrived before their turn. Responses for which there is no room get
+    /// status 503. A slow client takes some 64 KiB for each response, a fast one up to 2 MiB.
+    /// Since 0.2.0.
+    #[serde(with = "ByteSize")]
+    pub responses: u64,
 }
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { index: 512 << 20, fragments: 64 << 20, manifests: 64 << 20, segments: 0, loading: 512 << 20 }
+        Self {
+            index: 512 << 20,
+            fragments: 64 << 20,
+            manifests: 64 << 20,
+            segments: 0,
+            loading: 512 << 20,
+            responses: 512 << 20,
+        }
     }
 }
 
@@ -348,10 +362,20 @@ mod header {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Most connections open at one time. Further clients wait in the kernel's queue.
+    /// Most connections open at one time. If a further client connects, the connection is closed
+    /// that has been without a request the longest. If all have one, the client waits in the
+    /// kernel's queue. One address cannot take the last quarter of the connections.
     pub max_connections: usize,
+    /// Most connections of one address open at one time; further ones are closed at once. An IPv6
+    /// address stands for its /64 network. 0 sets no limit. Caches in front of this server, and
+    /// networks behind one address, may need thousands. Since 0.2.0.
+    pub max_connections_per_address: usize,
+    /// Most requests of one address in flight at one time. Further ones get status 429. 0 sets no
+    /// limit. Since 0.2.0.
+    pub max_requests_per_address: usize,
     /// Longest time from the connection, or from the previous response, to the end of a request's
-    /// head. The same limit applies to a TLS handshake.
+    /// head. The same limit applies to a TLS handshake, and to an HTTP/2 connection without
+    /// requests, whatever other frames it sends.
     #[serde(with = "TimeSpan")]
     pub header_timeout: Duration,
     /// Longest time a client may take no bytes of a response.
@@ -361,6 +385,11 @@ pub struct HttpConfig {
     /// status 503. It should be as long as load balancers take to notice. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub drain_delay: Duration,
+    /// Fewest bytes in a second that a client must take of a response, on average over
+    /// `stall_timeout`. Only the time counts in which bytes wait for the client. 0 sets no limit.
+    /// Since 0.2.0.
+    #[serde(with = "ByteSize")]
+    pub min_rate: u64,
     /// Longest time that open responses may take after a signal to stop.
     #[serde(with = "TimeSpan")]
     pub drain_timeout: Duration,
@@ -385,9 +414,12 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             max_connections: 10_000,
+            max_connections_per_address: 0,
+            max_requests_per_address: 0,
             header_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
             drain_delay: Duration::from_secs(5),
+            min_rate: 2 << 10,
             drain_timeout: Duration::from_secs(30),
             max_header_bytes: 16 << 10,
             max_streams: 128,

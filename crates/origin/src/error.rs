@@ -143,6 +143,18 @@ pub enum Error {
         /// Time limit.
         after: Duration,
     },
+    /// The memory for responses is used up.
+    #[error("too many responses are on their way to clients")]
+    TooBusy,
+    /// More requests of one client in flight than allowed.
+    #[error("more than {limit} requests of this client are in flight")]
+    TooManyRequests {
+        /// Most requests of one client in flight.
+        limit: usize,
+    },
+    /// All connections are in use. Only health checks are answered on further ones.
+    #[error("too many connections are open")]
+    TooManyConnections,
     /// A defect of this program.
     #[error("internal error: {0}")]
     Internal(&'static str),
@@ -192,6 +204,9 @@ impl Error {
             Self::Scattered { .. } => "segment_scattered",
             Self::Storage(error) => error.reason(),
             Self::LoadTimedOut { .. } => "load_timeout",
+            Self::TooBusy => "too_busy",
+            Self::TooManyRequests { .. } => "too_many_requests",
+            Self::TooManyConnections => "too_many_connections",
             Self::Internal(_) => "internal",
         }
     }
@@ -234,6 +249,8 @@ impl Error {
                 _ => (StatusCode::BAD_GATEWAY, Storage),
             },
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
+            Self::TooBusy | Self::TooManyConnections => (StatusCode::SERVICE_UNAVAILABLE, Client),
+            Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, Client),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, Origin),
         }
     }
@@ -244,7 +261,10 @@ impl Error {
             Self::Storage(StorageError::Throttled { retry_after, .. }) => {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
-            Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. }) => Some(1),
+            Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. })
+            | Self::TooBusy
+            | Self::TooManyRequests { .. }
+            | Self::TooManyConnections => Some(1),
             _ => None,
         }
     }

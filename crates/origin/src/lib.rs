@@ -45,11 +45,13 @@ pub use title::indexed::IndexedObject;
 pub use title::references::relative_url;
 pub use title::titles::LoadedTitle;
 
-use crate::http::{host::check_host, respond::error_response, server::Server};
+use crate::http::{connections::Connection, host::check_host, respond::error_response, server::Server};
+use ::http::{HeaderValue, Version, header, request::Parts};
 use app::App;
-use latemux_storage::Storage;
+use latemux_storage::{Storage, client::on_behalf_of};
 use observe::{access::AccessLog, trace::Trace};
-use read::body::Body;
+use read::{body::Body, charge::Charge};
+use route::is_health_check;
 use std::{future::Future, io, net::IpAddr, sync::Arc};
 use title::checks::Freshness;
 use tokio::net::TcpListener;
@@ -85,21 +87,24 @@ impl Origin {
     ) -> io::Result<()> {
         let app = self.app.clone();
         let server = Server {
-            handler: move |request, peer| {
+            handler: move |request, connection: Arc<Connection>| {
                 let app = app.clone();
-                async move { respond(&app, request, Some(peer)).await }
+                async move { respond(&app, request, Some(&*connection)).await }
             },
             config: self.app.config.http.clone(),
             metrics: self.app.metrics.clone(),
             clients: self.app.clients.clone(),
+            connections: self.app.connections.clone(),
             tls,
         };
         let drain = async {
             shutdown.await;
             self.app.drain();
         };
-        server.run(listener, drain).await;
-        Ok(())
+        tokio::select! {
+            () = server.run(listener, drain) => Ok(()),
+            () = self.app.pause_stalled() => Ok(()),
+        }
     }
 
     /// Responds to one request without a listener. The body reads from storage as it is polled, and
@@ -109,7 +114,7 @@ impl Origin {
         request: ::http::Request<B>,
     ) -> ::http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
     {
-        respond(&self.app, request, None).await
+        respond(&self.app, request, None).await.0
     }
 
     /// Serves metrics, health and purging on a listener of their own, until the future is dropped.
@@ -142,16 +147,28 @@ impl Origin {
 }
 
 /// Responds to a request, with an error response if it fails. The request is logged once the body
-/// of the response has ended. `peer` is the other end of the connection, if there is one.
-async fn respond<B>(app: &App, request: ::http::Request<B>, peer: Option<IpAddr>) -> ::http::Response<Body> {
+/// of the response has ended. `connection` is the one on which the request came, if any. Also
+/// returns what the response keeps in memory.
+async fn respond<B>(
+    app: &App,
+    request: ::http::Request<B>,
+    connection: Option<&Connection>,
+) -> (::http::Response<Body>, Arc<Charge>) {
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
-    let client = peer.map(|peer| app.clients.find(peer, request.headers()));
+    let client = connection.map(|connection| app.clients.find(connection.peer, request.headers()));
     let mut log = AccessLog::start(trace.clone(), request.into_parts().0, client);
-    // Requests without a connection come from this process itself.
-    let host = peer.map_or(Ok(()), |_| check_host(log.request()));
-    let result = match host {
-        Ok(()) => trace.scope(serve::serve(app, log.request())).await,
-        Err(error) => Err(error),
+    let admitted = match connection.zip(client) {
+        Some((connection, client)) => admit(app, log.request(), connection, client),
+        // Requests without a connection come from this process itself.
+        None => Ok(Arc::default()),
+    };
+    let (charge, result) = match admitted {
+        Ok(charge) => {
+            let served = trace.scope(serve::serve(app, log.request(), &charge));
+            let result = on_behalf_of(charge.client(), served).await;
+            (charge, result)
+        }
+        Err(refusal) => (Arc::default(), Err(refusal)),
     };
     let mut response = result.unwrap_or_else(|error| {
         log.record_error_response(&error);
@@ -160,6 +177,27 @@ async fn respond<B>(app: &App, request: ::http::Request<B>, peer: Option<IpAddr>
     if app.config.debug_headers {
         trace.add_debug_headers(response.headers_mut());
     }
+    if connection.is_some_and(|connection| connection.is_reserved)
+        && log.request().version <= Version::HTTP_11
+    {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     log.record_status(response.status());
-    response.map(|body| body.logged(log))
+    (response.map(|body| body.logged(log, charge.clone())), charge)
+}
+
+/// Admits a request within the limits for its client. Health checks have none.
+fn admit(app: &App, request: &Parts, connection: &Connection, client: IpAddr) -> Result<Arc<Charge>, Error> {
+    check_host(request)?;
+    let is_health_check = is_health_check(request.uri.path());
+    if connection.is_reserved && !is_health_check {
+        return Err(Error::TooManyConnections);
+    }
+    let share = if client == connection.peer {
+        connection.room.peer().clone()
+    } else {
+        app.connections.share_of(client)
+    };
+    let charge = Charge::begin(connection.room.clone(), share, app.config.http.max_requests_per_address);
+    if is_health_check { Ok(charge.unwrap_or_default()) } else { charge }
 }

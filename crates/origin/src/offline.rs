@@ -11,7 +11,7 @@ use crate::{
 use bytes::Bytes;
 use hyper::body::Body as _;
 use latemux_packager::{Address, Plan, Resource};
-use std::{future::poll_fn, pin::Pin};
+use std::{future::poll_fn, pin::Pin, sync::Arc};
 
 /// Bytes of a segment as they arrive, the same bytes that a client gets for the segment's URL.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Origin {
     }
 
     fn fetch(&self, title: &LoadedTitle) -> Fetch {
-        Fetch::new(title.objects.clone(), self.app.config.read.clone())
+        Fetch::new(title.objects.clone(), self.app.config.read.clone(), Arc::default())
     }
 }
 

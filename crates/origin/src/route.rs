@@ -6,6 +6,7 @@ use latemux_index::Title;
 use latemux_packager::{
     Address, PackError,
     address::nginx_vod::{NginxVodAddress, Settings},
+    selection::Selection,
 };
 use percent_encoding::percent_decode_str;
 use std::{borrow::Cow, sync::Arc};
@@ -42,6 +43,13 @@ impl TitleRequest {
         match self {
             Self::Native(address) => &address.base,
             Self::NginxVod(address) => &address.base,
+        }
+    }
+
+    pub(crate) fn selection(&self) -> &Selection {
+        match self {
+            Self::Native(address) => &address.selection,
+            Self::NginxVod(address) => &address.selection,
         }
     }
 
@@ -104,6 +112,11 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
             None => TitleRequest::Native(Address::parse(path, uri.query())?),
         }))),
     }
+}
+
+/// Returns true if the path is that of a health check.
+pub(crate) fn is_health_check(path: &str) -> bool {
+    matches!(path, "/healthz" | "/healthz/live" | "/healthz/ready")
 }
 
 /// Refuses paths that no resource can have, in any encoding, before anything else reads them.

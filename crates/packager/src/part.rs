@@ -31,6 +31,9 @@ pub trait Transform: Send + std::fmt::Debug {
 
     /// Ends the input and appends the rest of the output.
     fn finish(&mut self, out: &mut BytesMut);
+
+    /// Returns the bytes of memory that the transform takes.
+    fn heap_bytes(&self) -> usize;
 }
 
 impl Part {

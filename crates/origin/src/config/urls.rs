@@ -4,14 +4,26 @@ use latemux_packager::address::{
     HlsContainer,
     nginx_vod::{Names, Prefixes, Settings},
 };
+use latemux_quantity::TimeSpan;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Forms of URL served beside the native one. By default there are none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UrlsConfig {
+    /// Longest value of the parameter `hls_minimum_fragment_length` that is served. A request for a
+    /// joined segment takes memory in proportion to its length. Since 0.2.0.
+    #[serde(with = "TimeSpan")]
+    pub max_joined: Duration,
     /// URLs in the form of nginx-vod-module.
     pub nginx_vod: NginxVodConfig,
+}
+
+impl Default for UrlsConfig {
+    fn default() -> Self {
+        Self { max_joined: Duration::from_secs(30), nginx_vod: NginxVodConfig::default() }
+    }
 }
 
 /// URLs in the form of nginx-vod-module. Each protocol is served below a prefix such as `/hls/`,

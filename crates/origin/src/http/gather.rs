@@ -1,33 +1,50 @@
-//! Gathers the frames that are ready into one frame, so that one vectored write sends them.
+//! Gathers the frames that are ready into one frame, so that one vectored write sends them. The
+//! next frame is made once the connection has sent this one.
 //!
 //! In an interleaved file, a segment of one track is some hundred slices. hyper makes one write for
 //! every 16 frames, whatever their size. It writes a frame of many slices at once.
 
+use crate::read::charge::{Charge, WaitingFrame};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use std::{
     collections::VecDeque,
     io::IoSlice,
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
 /// Most slices in one frame. hyper passes no more than this to the kernel at once.
 const MAX_SLICES: usize = 64;
-/// Size in bytes at which a frame is sent without waiting for more slices.
+/// Size in bytes at which a frame of HTTP/1.1 is sent without waiting for more slices.
 const ENOUGH: usize = 512 << 10;
+/// The same for a frame of HTTP/2, whose connection sends the frames of other streams meanwhile.
+const ENOUGH_OF_STREAM: usize = 64 << 10;
 
 /// A body whose frames hold everything that its inner body had ready, in order.
 #[derive(Debug)]
 pub(crate) struct GatheringBody<B: Body> {
     inner: B,
+    charge: Arc<Charge>,
+    /// Size in bytes at which a frame is sent without waiting for more slices.
+    enough: usize,
+    /// True if the body ends only when its last frame was sent.
+    awaits_last: bool,
     /// Error to return after the frame that was gathered before it.
     error: Option<Box<B::Error>>,
 }
 
 impl<B: Body> GatheringBody<B> {
-    pub(crate) fn new(inner: B) -> Self {
-        Self { inner, error: None }
+    /// Creates the body of a response of HTTP/1.1.
+    pub(crate) fn new(inner: B, charge: Arc<Charge>) -> Self {
+        Self { inner, charge, enough: ENOUGH, awaits_last: false, error: None }
+    }
+
+    /// Creates the body of an HTTP/2 stream. It ends when its last frame was sent, so that the task
+    /// of the stream can end a stream whose client does not take that frame.
+    pub(crate) fn of_stream(inner: B, charge: Arc<Charge>) -> Self {
+        Self { inner, charge, enough: ENOUGH_OF_STREAM, awaits_last: true, error: None }
     }
 }
 
@@ -45,8 +62,10 @@ where
         if let Some(error) = self.error.take() {
             return Poll::Ready(Some(Err(*error)));
         }
+        ready!(self.charge.poll_taken(cx));
         let mut slices = Slices::default();
-        while slices.count() < MAX_SLICES && slices.remaining < ENOUGH {
+        while slices.count() < MAX_SLICES && slices.remaining < self.enough && !self.charge.has_small_frame()
+        {
             match Pin::new(&mut self.inner).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     // The origin's bodies have no trailers.
@@ -67,11 +86,13 @@ where
                 Poll::Ready(None) | Poll::Pending => break,
             }
         }
+        slices.waiting = Some(WaitingFrame::new(self.charge.clone(), slices.remaining as u64));
         Poll::Ready(Some(Ok(Frame::data(slices))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.error.is_none() && self.inner.is_end_stream()
+        let is_sent = !self.awaits_last || !self.charge.frame_waits();
+        is_sent && self.error.is_none() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -86,6 +107,8 @@ pub(crate) struct Slices {
     rest: VecDeque<Bytes>,
     /// Number of bytes in all slices.
     remaining: usize,
+    /// Tells the response when the connection has sent the frame.
+    waiting: Option<WaitingFrame>,
 }
 
 impl Slices {
@@ -178,7 +201,8 @@ mod tests {
     fn body(sizes: &[usize], fails: bool) -> GatheringBody<impl Body<Data = Bytes, Error = Error> + Unpin> {
         let frames: Vec<_> = sizes.iter().map(|&size| Ok(Frame::data(vec![7; size].into()))).collect();
         let error = fails.then(|| Err(Error::Internal("broken off")));
-        GatheringBody::new(StreamBody::new(stream::iter(frames).chain(stream::iter(error))))
+        let body = StreamBody::new(stream::iter(frames).chain(stream::iter(error)));
+        GatheringBody::new(body, Arc::default())
     }
 
     #[tokio::test]

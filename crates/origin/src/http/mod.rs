@@ -1,11 +1,13 @@
 //! The server side of HTTP: connections, and the heads of responses.
 
 pub(crate) mod client_address;
+pub(crate) mod connections;
 mod forwarded;
 pub(crate) mod gather;
 pub(crate) mod host;
 pub(crate) mod listen;
 pub(crate) mod manifests;
+pub(crate) mod pace;
 pub(crate) mod page;
 mod proxy_protocol;
 pub(crate) mod refusal;

@@ -3,17 +3,20 @@
 use crate::{
     config::HttpConfig,
     http::client_address::ClientAddresses,
+    http::connections::{Connection, Connections, RESERVE},
     http::gather::GatheringBody,
     http::listen::Acceptor,
+    http::pace::PaceLimits,
     http::proxy_protocol::read_header,
     http::refusal::ExplainedRefusals,
     http::stall::StallTimeout,
-    http::streams::{ObservedBody, StreamExecutor},
+    http::streams::{StreamExecutor, set_charge_of_stream},
     http::timer::ConnectionTimer,
     http::tls::Tls,
     observe::access::log_refusal,
     observe::metrics::Metrics,
     read::body::Body,
+    read::charge::Charge,
 };
 use http::{Request, Response};
 use hyper::{
@@ -23,24 +26,34 @@ use hyper::{
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::{GracefulShutdown, Watcher},
+    server::graceful::GracefulConnection,
 };
 use std::{
     convert::Infallible,
-    future::Future,
+    future::{Future, pending},
     io,
     net::IpAddr,
     pin::pin,
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::watch,
     task::JoinSet,
     time::timeout,
 };
 
-/// The HTTP server. `handler` makes the response to a request from the peer of a connection.
+/// Longest life of a connection on which only health checks are answered.
+const RESERVED_TIME: Duration = Duration::from_secs(5);
+/// Longest time for an idle connection to close after it was told to.
+const CLOSING_TIME: Duration = Duration::from_secs(2);
+/// Bytes of requests' bodies that clients may send over HTTP/2 before they are read, which they
+/// never are.
+const UNREAD: u32 = 65_535;
+
+/// The HTTP server. `handler` makes the response to a request on a connection.
 #[derive(Clone)]
 pub(crate) struct Server<H> {
     pub(crate) handler: H,
@@ -48,52 +61,61 @@ pub(crate) struct Server<H> {
     pub(crate) tls: Option<Tls>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clients: Arc<ClientAddresses>,
+    pub(crate) connections: Arc<Connections>,
 }
+
+/// Tells connections that the server stops.
+type Stopping = watch::Receiver<bool>;
 
 impl<H, F> Server<H>
 where
-    H: Fn(Request<Incoming>, IpAddr) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<Body>> + Send + 'static,
+    H: Fn(Request<Incoming>, Arc<Connection>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = (Response<Body>, Arc<Charge>)> + Send + 'static,
 {
     /// Serves until `shutdown` resolves. Open responses then get at most
     /// [`HttpConfig::drain_timeout`] to end.
     pub(crate) async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let mut acceptor = Acceptor::new(listener, self.config.max_connections);
-        self.metrics.connections_limit.store(acceptor.max_connections as u64, Relaxed);
-        let graceful = GracefulShutdown::new();
+        let max_connections = self.config.max_connections;
+        let mut acceptor = Acceptor::new(listener, max_connections.saturating_add(RESERVE));
+        self.metrics.connections_limit.store(max_connections as u64, Relaxed);
+        let (stop, stopping) = watch::channel(false);
         // If draining takes too long, dropping this set ends every connection.
-        let mut connections = JoinSet::new();
+        let mut tasks = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                Some(_) = connections.join_next() => continue,
+                Some(_) = tasks.join_next() => continue,
                 accepted = acceptor.accept() => accepted,
             };
             let Some((stream, peer, slot)) = accepted else { continue };
             let server = self.clone();
-            let watcher = graceful.watcher();
+            let stopping = stopping.clone();
             let open = self.metrics.connection();
-            connections.spawn(async move {
-                server.connection(stream, peer.ip(), watcher).await;
+            tasks.spawn(async move {
+                server.accepted(stream, peer.ip(), stopping).await;
                 drop((slot, open));
             });
         }
         drop(acceptor);
-        if timeout(self.config.drain_timeout, graceful.shutdown()).await.is_err() {
+        let _ = stop.send(true);
+        let drained = async { while tasks.join_next().await.is_some() {} };
+        if timeout(self.config.drain_timeout, drained).await.is_err() {
             tracing::warn!(reason = "drain_timeout", "drain_timeout has passed: open responses are aborted");
         }
     }
 
-    /// Serves one connection. The future of each protocol is boxed, so an idle connection does not
-    /// take memory for all of them.
-    async fn connection(self, mut stream: TcpStream, peer: IpAddr, watcher: Watcher) {
+    /// Serves one accepted connection, if its peer may have one more.
+    async fn accepted(self, mut stream: TcpStream, peer: IpAddr, stopping: Stopping) {
         let Some(peer) = self.stated_peer(&mut stream, peer).await else { return };
-        let stream = self.with_timeouts(stream);
-        match self.tls.clone() {
-            None => Box::pin(self.http1(stream, peer, watcher)).await,
-            Some(tls) => Box::pin(self.secured(stream, tls, peer, watcher)).await,
+        let is_proxy = self.clients.is_proxy(peer);
+        let Some(connection) = self.connections.admit(peer.to_canonical(), is_proxy) else { return };
+        let serving = self.connection(stream, connection.clone(), stopping);
+        if connection.is_reserved {
+            let _ = timeout(RESERVED_TIME, serving).await;
+        } else {
+            serving.await;
         }
     }
 
@@ -115,32 +137,57 @@ where
         None
     }
 
-    async fn secured(self, stream: StallTimeout<TcpStream>, tls: Tls, peer: IpAddr, watcher: Watcher) {
-        match timeout(self.config.header_timeout, tls.acceptor.accept(stream)).await {
+    /// Serves one connection. The future of each protocol is boxed, so an idle connection does not
+    /// take memory for all of them.
+    async fn connection(self, stream: TcpStream, connection: Arc<Connection>, stopping: Stopping) {
+        let stream = self.with_timeouts(stream, &connection);
+        match self.tls.clone() {
+            None => Box::pin(self.http1(stream, connection, stopping)).await,
+            Some(tls) => Box::pin(self.secured(stream, tls, connection, stopping)).await,
+        }
+    }
+
+    async fn secured(
+        self,
+        stream: StallTimeout<TcpStream>,
+        tls: Tls,
+        connection: Arc<Connection>,
+        stopping: Stopping,
+    ) {
+        let accepted = tokio::select! {
+            accepted = timeout(self.config.header_timeout, tls.acceptor.accept(stream)) => accepted,
+            () = connection.evicted() => return,
+        };
+        match accepted {
             Err(_) => tracing::debug!(reason = "tls_timeout", "no TLS handshake in time"),
             Ok(Err(error)) => tracing::debug!(reason = "tls", "{error}"),
             Ok(Ok(stream)) => {
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 // The time limit of the first byte starts again after the handshake.
-                let stream = self.with_timeouts(stream);
+                let stream = self.with_timeouts(stream, &connection);
                 if is_http2 {
-                    Box::pin(self.http2(stream, peer, watcher)).await;
+                    Box::pin(self.http2(stream, connection, stopping)).await;
                 } else {
-                    Box::pin(self.http1(stream, peer, watcher)).await;
+                    Box::pin(self.http1(stream, connection, stopping)).await;
                 }
             }
         }
     }
 
-    fn with_timeouts<T>(&self, stream: T) -> StallTimeout<T> {
-        StallTimeout::new(stream, self.config.header_timeout, self.config.stall_timeout)
+    fn with_timeouts<T>(&self, stream: T, connection: &Connection) -> StallTimeout<T> {
+        let room = Some(connection.room.clone());
+        StallTimeout::new(stream, self.config.header_timeout, self.pace(), room)
+    }
+
+    fn pace(&self) -> PaceLimits {
+        PaceLimits { stall_timeout: self.config.stall_timeout, min_rate: self.config.min_rate }
     }
 
     async fn http1(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        peer: IpAddr,
-        watcher: Watcher,
+        connection: Arc<Connection>,
+        stopping: Stopping,
     ) {
         let Self { handler, config, metrics, .. } = self;
         let mut builder = http1::Builder::new();
@@ -148,16 +195,22 @@ where
             .timer(ConnectionTimer::default())
             .header_read_timeout(config.header_timeout)
             .max_header_size(config.max_header_bytes.max(8192) as usize);
+        let on = connection.clone();
         let service = service_fn(move |request| {
-            let response = handler(request, peer);
+            let response = handler(request, on.clone());
             // Boxed so that an idle connection takes no memory for a request.
-            Box::pin(async move { Ok::<_, Infallible>(response.await.map(GatheringBody::new)) })
+            Box::pin(async move {
+                let (response, charge) = response.await;
+                Ok::<_, Infallible>(response.map(|body| GatheringBody::new(body, charge)))
+            })
         });
-        let stream = ExplainedRefusals::new(stream, metrics.clone(), peer);
-        let ended = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
+        let stream = ExplainedRefusals::new(stream, metrics.clone(), connection.peer);
+        let serving = builder.serve_connection(TokioIo::new(stream), service);
+        // hyper itself ends idle connections of HTTP/1.1.
+        let ended = serve(serving, &connection, stopping, pending()).await;
         if ended.as_ref().is_err_and(hyper::Error::is_parse_version_h2) {
             // hyper sends no response, because the client would not understand one of HTTP/1.1.
-            log_refusal(&metrics, peer, None, "http2_without_tls", 0);
+            log_refusal(&metrics, connection.peer, None, "http2_without_tls", 0);
         }
         log_end(ended);
     }
@@ -165,22 +218,56 @@ where
     async fn http2(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        peer: IpAddr,
-        watcher: Watcher,
+        connection: Arc<Connection>,
+        stopping: Stopping,
     ) {
+        let mut builder = http2::Builder::new(StreamExecutor { pace: self.pace() });
         let Self { handler, config, .. } = self;
-        let mut builder = http2::Builder::new(StreamExecutor { stall_timeout: config.stall_timeout });
         builder
             .timer(TokioTimer::new())
             .keep_alive_interval(config.header_timeout)
             .keep_alive_timeout(config.header_timeout)
             .max_header_list_size(config.max_header_bytes.max(8192))
+            .initial_stream_window_size(UNREAD)
+            .initial_connection_window_size(UNREAD)
             .max_concurrent_streams(config.max_streams);
+        let on = connection.clone();
         let service = service_fn(move |request| {
-            let response = handler(request, peer);
-            async move { Ok::<_, Infallible>(response.await.map(ObservedBody)) }
+            let response = handler(request, on.clone());
+            async move {
+                let (response, charge) = response.await;
+                set_charge_of_stream(&charge);
+                Ok::<_, Infallible>(response.map(|body| GatheringBody::of_stream(body, charge)))
+            }
         });
-        log_end(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
+        let serving = builder.serve_connection(TokioIo::new(stream), service);
+        let idle = connection.idle(config.header_timeout);
+        log_end(serve(serving, &connection, stopping, idle).await);
+    }
+}
+
+/// Drives a connection to its end. It closes once its open responses have ended if the server
+/// stops, if its place is needed, or when `idle` resolves.
+async fn serve<C: GracefulConnection<Error = hyper::Error>>(
+    serving: C,
+    connection: &Connection,
+    mut stopping: Stopping,
+    idle: impl Future<Output = ()>,
+) -> hyper::Result<()> {
+    let mut serving = pin!(serving);
+    tokio::select! {
+        biased;
+        ended = serving.as_mut() => return ended,
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
+        () = connection.evicted() => {}
+        () = idle => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        ended = serving => ended,
+        // A client of HTTP/2 may not close the connection.
+        () = connection.idle(CLOSING_TIME) => Ok(()),
     }
 }
 

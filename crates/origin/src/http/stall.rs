@@ -1,13 +1,18 @@
-//! Time limits for clients that take no bytes, and for clients that never send any.
+//! Time limits for clients that take bytes too slowly, and for clients that never send any.
 //!
 //! Every write of a connection passes through [`StallTimeout`], so it also joins the small buffers
 //! of a vectored write.
 
+use crate::{
+    http::pace::{Pace, PaceLimits},
+    read::room::Room,
+};
 use std::{
     cell::RefCell,
     future::Future,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -29,29 +34,43 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct StallTimeout<T> {
     inner: T,
-    write_limit: Duration,
-    /// Timer of a write that waits.
-    write: Option<Pin<Box<Sleep>>>,
+    pace: Pace,
+    /// Memory of the connection's responses, which learns why the connection is ended.
+    room: Option<Arc<Room>>,
     /// Timer of the first read, until the first byte has arrived.
     first_read: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> StallTimeout<T> {
-    pub(crate) fn new(inner: T, first_read_limit: Duration, write_limit: Duration) -> Self {
+    pub(crate) fn new(
+        inner: T,
+        first_read_limit: Duration,
+        pace: PaceLimits,
+        room: Option<Arc<Room>>,
+    ) -> Self {
         let first_read = Some(Box::pin(sleep(first_read_limit)));
-        Self { inner, write_limit, write: None, first_read }
+        Self { inner, pace: Pace::new(pace), room, first_read }
     }
 
-    /// Applies the time limit to the result of polling a write.
-    fn limit_write<R>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
-        if polled.is_ready() {
-            self.write = None;
+    /// Applies the time limit to the result of polling a write. `bytes` tells how many bytes a
+    /// result means.
+    fn limit_write<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<R>>,
+        bytes: impl FnOnce(&R) -> usize,
+    ) -> Poll<io::Result<R>> {
+        if let Poll::Ready(result) = &polled {
+            self.pace.record(result.as_ref().map_or(0, bytes) as u64);
             return polled;
         }
-        let limit = self.write_limit;
-        let timer = self.write.get_or_insert_with(|| Box::pin(sleep(limit)));
-        match timer.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        match self.pace.poll_too_slow(cx) {
+            Poll::Ready(()) => {
+                if let Some(room) = &self.room {
+                    room.set_too_slow();
+                }
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
             Poll::Pending => Poll::Pending,
         }
     }
@@ -76,17 +95,17 @@ impl<T: AsyncRead + Unpin> AsyncRead for StallTimeout<T> {
 impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.limit_write(cx, polled)
+        self.limit_write(cx, polled, |&bytes| bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.inner).poll_flush(cx);
-        self.limit_write(cx, polled)
+        self.limit_write(cx, polled, |()| 0)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.limit_write(cx, polled)
+        self.limit_write(cx, polled, |()| 0)
     }
 
     fn poll_write_vectored(
@@ -104,7 +123,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
         } else {
             inner.poll_write_vectored(cx, bufs)
         };
-        self.limit_write(cx, polled)
+        self.limit_write(cx, polled, |&bytes| bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -122,10 +141,14 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn limits(seconds: u64) -> PaceLimits {
+        PaceLimits { stall_timeout: Duration::from_secs(seconds), min_rate: 0 }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_write_fails_only_if_the_peer_takes_nothing_within_the_limit() {
         let (ours, mut peer) = tokio::io::duplex(1000);
-        let mut ours = StallTimeout::new(ours, SECOND, 10 * SECOND);
+        let mut ours = StallTimeout::new(ours, SECOND, limits(10), None);
         let writing = tokio::spawn(async move {
             let written = ours.write_all(&[7; 5000]).await;
             (ours, written)
@@ -145,9 +168,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_the_first_read_has_a_time_limit() {
         let (ours, mut peer) = tokio::io::duplex(1000);
-        let mut ours = StallTimeout::new(ours, SECOND, SECOND);
+        let mut ours = StallTimeout::new(ours, SECOND, limits(1), None);
         assert_eq!(ours.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        let mut ours = StallTimeout::new(ours, SECOND, SECOND);
+        let mut ours = StallTimeout::new(ours, SECOND, limits(1), None);
         peer.write_all(b"a").await.unwrap();
         ours.read_u8().await.unwrap();
         let later = tokio::time::timeout(100 * SECOND, ours.read_u8()).await;

@@ -60,6 +60,8 @@ const MAX_LOGGED: usize = 512;
 
 /// Reason of a request whose client left before the response was complete.
 const CLIENT_GONE: &str = "client_gone";
+/// Reason of a request that was ended because its client took bytes too slowly.
+const CLIENT_TOO_SLOW: &str = "client_too_slow";
 
 impl AccessLog {
     /// Starts the log line of a request. The value is boxed because it moves with the response.
@@ -104,6 +106,13 @@ impl AccessLog {
     pub(crate) fn record_body_error(&mut self, error: &Error) {
         self.record_error(error);
         self.trace.metrics().broken_off.count(self.reason);
+    }
+
+    /// Records that the response is ended because its client takes bytes too slowly.
+    pub(crate) fn record_too_slow(&mut self) {
+        if self.reason == CLIENT_GONE {
+            self.reason = CLIENT_TOO_SLOW;
+        }
     }
 
     fn record_error(&mut self, error: &Error) {
@@ -158,8 +167,8 @@ impl Drop for AccessLog {
         }
         let trace = &self.trace;
         let metrics = trace.metrics();
-        if self.reason == CLIENT_GONE {
-            metrics.broken_off.count(CLIENT_GONE);
+        if matches!(self.reason, CLIENT_GONE | CLIENT_TOO_SLOW) {
+            metrics.broken_off.count(self.reason);
         }
         metrics.count_outcome(trace.labels().class, trace.outcome_rank());
         metrics.in_flight(false);

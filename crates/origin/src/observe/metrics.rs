@@ -67,6 +67,31 @@ pub(crate) struct Metrics {
     /// The range cache, if it has a disk.
     pub(crate) disk: OnceLock<Cache>,
     pub(crate) back_ends: OnceLock<Registry>,
+    pub(crate) clients: OnceLock<ClientWatch>,
+}
+
+/// Figures of what clients hold, at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClientFigures {
+    /// Bytes reserved for responses.
+    pub(crate) response_bytes: u64,
+    /// Most bytes that may be.
+    pub(crate) response_limit: u64,
+    /// Responses paused because their clients were slow.
+    pub(crate) pauses: u64,
+    /// Idle connections closed for others.
+    pub(crate) evicted: u64,
+    /// Connections closed at once because of the limits for one address.
+    pub(crate) refused: u64,
+}
+
+/// A function that reads what clients hold. Each scrape calls it.
+pub(crate) struct ClientWatch(pub(crate) Box<dyn Fn() -> ClientFigures + Send + Sync>);
+
+impl std::fmt::Debug for ClientWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0().fmt(f)
+    }
 }
 
 labels! {
@@ -197,6 +222,12 @@ impl Metrics {
         } else {
             self.in_flight.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// Returns true if requests to storage wait for a permit.
+    pub(crate) fn is_storage_queued(&self) -> bool {
+        let all = self.back_ends.get().map(Registry::all).unwrap_or_default();
+        all.iter().any(|(_, counters)| counters.figures().queued > 0)
     }
 
     /// Counts a connection, which is open for as long as the guard lives.

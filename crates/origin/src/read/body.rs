@@ -2,8 +2,15 @@
 //! the connection polls the body, so a slow client slows down its own reads.
 
 use crate::{
-    Error, observe::access::AccessLog, read::fetch::Fetch, read::first_byte_wait::FirstByteWait,
-    read::prefetch::PrefetchGuard, read::reader::SourceReader, title::titles::LoadedTitle,
+    Error,
+    observe::access::AccessLog,
+    read::charge::{Charge, SMALL_FRAME},
+    read::fetch::Fetch,
+    read::first_byte_wait::FirstByteWait,
+    read::prefetch::PrefetchGuard,
+    read::reader::SourceReader,
+    read::room::lock,
+    title::titles::LoadedTitle,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
@@ -16,12 +23,16 @@ use std::{
     collections::VecDeque,
     ops::Range,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
 };
 
 /// Most bytes that a transform is given, and returns, at one time.
 const FRAME: usize = 96 << 10;
+/// Memory for a frame of a transform, in bytes: its output may be a little longer.
+const FRAME_ROOM: usize = FRAME + FRAME / 8;
+/// Memory that a part of a plan takes in a body and its reader, in bytes.
+const PER_PART: usize = 96;
 
 /// Body of exactly known length. It ends early only with an error, which aborts the connection.
 #[derive(Debug)]
@@ -30,6 +41,7 @@ pub(crate) struct Body {
     /// Bytes still to send.
     left: u64,
     log: Option<Box<AccessLog>>,
+    charge: Option<Arc<Charge>>,
     /// Title of the body, which is marked doubtful if a read fails because of its object.
     title: Option<Arc<LoadedTitle>>,
     /// Cache entry that is filled with the body, and kept once all of it was sent.
@@ -61,7 +73,13 @@ impl Body {
     }
 
     fn new(content: Content, left: u64, title: Option<Arc<LoadedTitle>>) -> Self {
-        Self { content, left, log: None, title, cached: None, prefetch: None }
+        Self { content, left, log: None, charge: None, title, cached: None, prefetch: None }
+    }
+
+    /// Returns the bytes that the body keeps in memory besides what its plan and its reads have
+    /// reserved.
+    pub(crate) fn unreserved(&self) -> u64 {
+        if matches!(self.content, Content::Plan(_)) { 0 } else { self.left }
     }
 
     /// Returns a window of a cached body.
@@ -94,13 +112,23 @@ impl Body {
         self
     }
 
-    /// Logs the request when the body ends.
-    pub(crate) fn logged(mut self, mut log: Box<AccessLog>) -> Self {
+    /// Logs the request when the body ends. `charge` tells whether its client was too slow.
+    pub(crate) fn logged(mut self, mut log: Box<AccessLog>, charge: Arc<Charge>) -> Self {
+        self.charge = Some(charge);
         if self.left == 0 {
             log.record_sent(0, true);
         }
         self.log = Some(log);
         self
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        let is_too_slow = self.charge.as_ref().is_some_and(|charge| charge.is_too_slow());
+        if let Some(log) = self.log.as_mut().filter(|_| is_too_slow) {
+            log.record_too_slow();
+        }
     }
 }
 
@@ -172,7 +200,9 @@ impl hyper::body::Body for Body {
 #[derive(Debug)]
 pub(crate) struct PlanBody {
     steps: VecDeque<Step>,
-    reader: SourceReader,
+    /// Shared so that it can be paused while the client takes nothing.
+    reader: Arc<Mutex<SourceReader>>,
+    charge: Arc<Charge>,
     transform: Option<Transforming>,
     /// Bytes of the window still to return.
     left: u64,
@@ -190,6 +220,8 @@ enum Step {
 struct Transforming {
     transform: Box<dyn Transform>,
     out: BytesMut,
+    /// Bytes reserved for `out`. Without any, `out` is the small frame of the response.
+    reserved: usize,
     /// Bytes of output before the window that are still to be dropped.
     skip: u64,
     /// True if the window reaches the end. Then all output is made, and its length is checked.
@@ -229,15 +261,19 @@ impl PlanBody {
         // The head of the response is made from the index. It need not wait for a round trip to
         // remote storage.
         wait.limit(reader.ready()).await.unwrap_or(Ok(()))?;
+        let charge = reader.charge().clone();
+        let reader = Arc::new(Mutex::new(reader));
+        charge.watch(Arc::<Mutex<SourceReader>>::downgrade(&reader));
         let transform = plan.transform.map(|transform| Transforming {
             transform,
             out: BytesMut::new(),
+            reserved: 0,
             skip: window.start,
             is_to_end: window.end == plan.content_length,
             has_begun: false,
             is_finished: false,
         });
-        Ok(Self { steps, reader, transform, left })
+        Ok(Self { steps, reader, charge, transform, left })
     }
 
     /// Reads all bytes of parts on which the length of a response depends, at most `limit`. The
@@ -248,6 +284,8 @@ impl PlanBody {
             let error = PackError::TooLarge("more media is needed for its length than may be held");
             return Err(error.into());
         }
+        // The bytes, what is read of them, and the segment made of them.
+        fetch.charge().require(total * 3)?;
         let ranges = parts.iter().filter_map(|part| match part {
             Part::Source(range) => Some(range.clone()),
             Part::Inline(_) => None,
@@ -302,7 +340,8 @@ impl PlanBody {
             }
             Some(Step::Source(left)) => {
                 let limit = limit.min(usize::try_from(*left).unwrap_or(usize::MAX));
-                let bytes = match ready!(self.reader.poll_next(cx, limit)) {
+                let polled = lock(&self.reader).poll_next(cx, limit);
+                let bytes = match ready!(polled) {
                     Some(Ok(bytes)) => bytes,
                     Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                     None => return Poll::Ready(Some(Err(Error::Internal("a read ended early")))),
@@ -322,20 +361,24 @@ impl PlanBody {
             // The first output, such as program tables, need not wait for media.
             this.transform.write(&[], &mut this.out);
         }
+        if this.reserved == 0 && self.charge.try_reserve(FRAME_ROOM as u64) {
+            this.reserved = FRAME_ROOM;
+        }
+        let most = if this.reserved > 0 { FRAME } else { SMALL_FRAME / 9 * 8 };
         loop {
             this.drop_skipped();
             let have = this.out.len() as u64;
             let is_last = have >= self.left && !this.is_to_end;
-            if is_last || this.is_finished || (this.out.len() >= FRAME && have < self.left) {
+            if is_last || this.is_finished || (this.out.len() >= most && have < self.left) {
                 break;
             }
-            let frame = usize::try_from(self.left).unwrap_or(FRAME).min(FRAME);
+            let frame = usize::try_from(self.left).unwrap_or(most).min(most);
             if this.out.capacity() < frame {
                 // One allocation for the whole frame.
                 this.out.reserve(frame + frame / 8);
             }
             // The output is a little longer than the input.
-            match self.poll_input(cx, (FRAME - this.out.len().min(FRAME)).max(1)) {
+            match self.poll_input(cx, (most - this.out.len().min(most)).max(1)) {
                 Poll::Ready(Some(Ok(bytes))) => this.transform.write(&bytes, &mut this.out),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(None) => {
@@ -352,9 +395,23 @@ impl PlanBody {
         if this.is_finished && (is_short || (this.is_to_end && have > self.left)) {
             return Poll::Ready(Err(Error::Internal("a transform's output is not as long as planned")));
         }
+        match std::mem::take(&mut this.reserved) {
+            0 => self.charge.use_small_frame(),
+            reserved => self.charge.give_back_with_frame(reserved as u64),
+        }
         let len = usize::try_from(self.left.min(have)).unwrap_or(usize::MAX);
         Poll::Ready(Ok(this.out.split_to(len).freeze()))
     }
+}
+
+/// Returns an estimate of the memory that a plan and its body take, in bytes.
+pub(crate) fn weight(plan: &Plan) -> u64 {
+    let inline = plan.parts.iter().map(|part| match part {
+        Part::Inline(bytes) => bytes.len(),
+        Part::Source(_) => 0,
+    });
+    let transform = plan.transform.as_ref().map_or(0, |transform| transform.heap_bytes());
+    (plan.parts.len() * PER_PART + inline.sum::<usize>() + transform) as u64
 }
 
 impl Transforming {

@@ -30,6 +30,10 @@ impl Transform for Doubling {
         }
         out.extend_from_slice(&vec![0; self.surplus]);
     }
+
+    fn heap_bytes(&self) -> usize {
+        self.held.capacity()
+    }
 }
 
 fn plan_of(parts: Vec<Part>, transform: Option<Doubling>) -> Plan {
@@ -50,7 +54,7 @@ fn source(range: Range<u64>) -> Part {
 }
 
 async fn body_of(plan: Plan, window: Range<u64>, size: usize) -> Result<Body, Error> {
-    let fetch = Fetch::new(library(&[size]).1, ReadConfig::default());
+    let fetch = Fetch::new(library(&[size]).1, ReadConfig::default(), Arc::default());
     PlanBody::start(plan, window, fetch, &FirstByteWait::new(std::time::Duration::from_secs(1)))
         .await
         .map(|plan| Body::plan(plan, None))
@@ -123,7 +127,7 @@ async fn output_of_another_length_than_planned_is_an_error() {
 #[tokio::test]
 async fn parts_are_read_in_order_up_to_the_limit() {
     let parts = [source(10..20), Part::Inline(Bytes::from_static(b"ab")), source(0..0), source(0..5)];
-    let mut fetch = Fetch::new(library(&[100]).1, ReadConfig::default());
+    let mut fetch = Fetch::new(library(&[100]).1, ReadConfig::default(), Arc::default());
     let media = PlanBody::read_all(&parts, &mut fetch, 17).await.unwrap();
     let stored = bytes_of(0, 100);
     assert_eq!(media[..], [&stored[10..20], b"ab", &stored[0..5]].concat());

@@ -4,6 +4,7 @@ use crate::{
     Error,
     config::{Reach, ReadConfig},
     observe::trace::Trace,
+    read::charge::{Charge, SMALL_FRAME},
     title::indexed::IndexedObject,
 };
 use bytes::{Bytes, BytesMut};
@@ -13,7 +14,7 @@ use futures_util::{
     stream::BoxStream,
 };
 use latemux_packager::plan::SourceRange;
-use latemux_storage::{Read, ReadRequest, StorageError};
+use latemux_storage::{Read, ReadRequest, StorageError, client::on_behalf_of};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -21,12 +22,21 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+/// Most bytes of one request to storage while the reader is frugal and there is no range cache.
+const PIECE: u64 = 256 << 10;
+
 /// Reads of a title's objects, pinned to the versions their indexes were made from. Bytes that
-/// arrive before they are needed are kept in memory, at most the ranges of all transfers. Dropping
-/// the value ends all transfers.
+/// arrive before they are needed are kept in memory, at most the ranges of all transfers, as far as
+/// the response's charge allows. Dropping the value ends all transfers.
+///
+/// If the memory for responses is scarce, or the client is slow while others wait for storage, the
+/// fetch becomes frugal: one transfer is open at a time, and without a range cache it requests
+/// small pieces.
 pub(crate) struct Fetch {
     objects: Arc<[Arc<IndexedObject>]>,
     config: ReadConfig,
+    charge: Arc<Charge>,
+    is_frugal: bool,
     transfers: Vec<Transfer>,
     /// Ranges that a cache may read along, at most one for each object.
     reach: Vec<SourceRange>,
@@ -45,6 +55,12 @@ struct Transfer {
     chunks: VecDeque<Chunk>,
     /// End of the bytes that arrived, from the start of the object.
     received: u64,
+    /// End of the bytes that the current request brings.
+    requested: u64,
+    /// Lowest byte that is still needed. `None` if no byte is.
+    needed: Option<u64>,
+    /// Bytes reserved because the chunks may keep a whole unit of the range cache in memory.
+    pinned: u64,
 }
 
 enum State {
@@ -57,11 +73,21 @@ enum State {
     Ended,
 }
 
+/// Bytes of a transfer.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) bytes: Bytes,
+    /// False if there was no memory for them. They must be copied at once, and the fetch paused.
+    pub(crate) is_reserved: bool,
+}
+
 /// Bytes that arrived together.
 struct Chunk {
     /// Offset of the first byte in the object.
     offset: u64,
     bytes: Bytes,
+    /// Bytes reserved for the chunk. 0 if there was no memory for it.
+    reserved: u64,
 }
 
 impl std::fmt::Debug for Fetch {
@@ -72,9 +98,16 @@ impl std::fmt::Debug for Fetch {
 }
 
 impl Fetch {
-    /// Creates a fetch without any transfers. Its reads are attributed to the current request.
-    pub(crate) fn new(objects: Arc<[Arc<IndexedObject>]>, config: ReadConfig) -> Self {
-        Self { objects, config, transfers: Vec::new(), reach: Vec::new(), trace: Trace::current() }
+    /// Creates a fetch without any transfers. Its reads are attributed to the current request, and
+    /// the bytes that it holds to `charge`.
+    pub(crate) fn new(objects: Arc<[Arc<IndexedObject>]>, config: ReadConfig, charge: Arc<Charge>) -> Self {
+        let (transfers, reach, trace) = (Vec::new(), Vec::new(), Trace::current());
+        Self { objects, config, charge, is_frugal: false, transfers, reach, trace }
+    }
+
+    /// Returns what the response has reserved.
+    pub(crate) fn charge(&self) -> &Arc<Charge> {
+        &self.charge
     }
 
     /// Sets the ranges that a cache may read along with later transfers, at most one for each
@@ -102,9 +135,7 @@ impl Fetch {
         }
         for SourceRange { object, range } in merged {
             let reach = self.reach_of(object, &range);
-            let received = range.start;
-            let chunks = VecDeque::new();
-            self.transfers.push(Transfer { object, range, reach, state: State::Waiting, chunks, received });
+            self.transfers.push(Transfer::new(object, range, reach));
         }
         self.open_more(None)
     }
@@ -139,7 +170,7 @@ impl Fetch {
             let at = from + have;
             let transfer =
                 self.transfer_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
-            let next = poll_fn(|cx| self.poll_at(cx, transfer, at)).await?;
+            let next = poll_fn(|cx| self.poll_at(cx, transfer, at)).await?.bytes;
             let is_enough = have + next.len() as u64 >= len;
             if is_enough && whole.is_empty() {
                 return Ok(next);
@@ -172,40 +203,76 @@ impl Fetch {
         cx: &mut Context<'_>,
         transfer: usize,
         offset: u64,
-    ) -> Poll<Result<Bytes, Error>> {
-        if let Some(bytes) = self.transfers.get(transfer).and_then(|t| t.arrived(offset)) {
-            return Poll::Ready(Ok(bytes));
+    ) -> Poll<Result<Arrived, Error>> {
+        if let Some(arrived) = self.transfers.get(transfer).and_then(|t| t.arrived(offset)) {
+            return Poll::Ready(Ok(arrived));
         }
-        self.open_more(Some(transfer))?;
-        self.poll_opening(cx);
-        if self.transfers.get(transfer).is_some_and(|t| matches!(t.state, State::Opening(_))) {
-            self.receive_early(cx);
-        }
-        let Some(this) = self.transfers.get_mut(transfer) else {
-            return Poll::Ready(Err(Error::Internal("no such transfer")));
-        };
-        while !this.range.contains(&offset) || this.received <= offset {
+        loop {
+            self.open_more(Some((transfer, offset)))?;
+            self.poll_opening(cx);
+            if self.transfers.get(transfer).is_some_and(|t| matches!(t.state, State::Opening(_))) {
+                self.receive_early(cx);
+            }
+            let Some(this) = self.transfers.get_mut(transfer) else {
+                return Poll::Ready(Err(Error::Internal("no such transfer")));
+            };
             if !this.range.contains(&offset) {
                 return Poll::Ready(Err(Error::Internal("bytes outside of their transfer")));
             }
+            // Without a range cache, an open transfer holds a request to storage. A frugal reader
+            // ends it before it waits for the client.
+            let whole = self.is_frugal && self.charge.unit() == 0;
             let key = self.objects.get(this.object).map(|o| o.key().as_str()).unwrap_or_default();
-            ready!(this.poll_more(cx, key))?;
+            while this.received <= offset || (whole && this.received < this.requested) {
+                if matches!(this.state, State::Waiting) {
+                    break;
+                }
+                ready!(this.poll_more(cx, key, &self.charge))?;
+            }
+            if this.received > offset {
+                let arrived = this.arrived(offset);
+                return Poll::Ready(arrived.ok_or(Error::Internal("bytes that were released")));
+            }
         }
-        Poll::Ready(this.arrived(offset).ok_or(Error::Internal("bytes that were released")))
     }
 
     /// Releases the bytes of a transfer before `offset`. `None` releases all bytes and ends the
     /// transfer.
     pub(crate) fn release(&mut self, transfer: usize, offset: Option<u64>) {
         let Some(transfer) = self.transfers.get_mut(transfer) else { return };
-        let Some(offset) = offset else {
-            transfer.chunks.clear();
+        transfer.needed = offset.map(|offset| offset.max(transfer.range.start));
+        if offset.is_none() {
             transfer.state = State::Ended;
-            return;
-        };
-        while transfer.chunks.front().is_some_and(|c| c.end() <= offset) {
-            transfer.chunks.pop_front();
         }
+        let charge = &self.charge;
+        let is_passed = |chunk: &mut Chunk| offset.is_none_or(|offset| chunk.end() <= offset);
+        while let Some(chunk) = transfer.chunks.pop_front_if(is_passed) {
+            charge.give_back_with_frame(chunk.reserved);
+        }
+        if offset.is_none() {
+            charge.give_back_with_frame(std::mem::take(&mut transfer.pinned));
+        }
+    }
+
+    /// Drops all bytes that have arrived, ends all open requests, and makes the fetch frugal. Bytes
+    /// that are still needed are read again later. Returns true if anything was dropped.
+    pub(crate) fn pause(&mut self) -> bool {
+        self.is_frugal = true;
+        let mut dropped = false;
+        for transfer in &mut self.transfers {
+            let Some(needed) = transfer.needed else { continue };
+            if matches!(transfer.state, State::Failed(_)) {
+                continue;
+            }
+            dropped |= !matches!(transfer.state, State::Waiting) || !transfer.chunks.is_empty();
+            // The frame that waits for the client may hold some of these bytes.
+            let reserved = transfer.chunks.iter().map(|chunk| chunk.reserved).sum::<u64>();
+            self.charge.give_back_with_frame(reserved + std::mem::take(&mut transfer.pinned));
+            transfer.chunks.clear();
+            transfer.state = State::Waiting;
+            (transfer.received, transfer.requested) = (needed, needed);
+        }
+        dropped
     }
 
     /// Counts source bytes that went into the response.
@@ -256,24 +323,33 @@ impl Fetch {
         }
     }
 
-    /// Opens requests up to the limit, and the transfer `needed` even beyond it.
-    fn open_more(&mut self, needed: Option<usize>) -> Result<(), Error> {
+    /// Opens requests up to the limit, and even beyond it the transfer whose byte is `needed`.
+    fn open_more(&mut self, needed: Option<(usize, u64)>) -> Result<(), Error> {
         let is_open = |t: &&Transfer| matches!(t.state, State::Opening(_) | State::Streaming(_));
         let mut open = self.transfers.iter().filter(is_open).count();
+        let most = if self.is_frugal { 0 } else { self.config.open.max(1) };
+        let is_cached = self.charge.unit() > 0;
+        let piece = if self.charge.has_room(PIECE) { PIECE } else { SMALL_FRAME as u64 };
         for (i, transfer) in self.transfers.iter_mut().enumerate() {
-            let may_open = open < self.config.open.max(1) || needed == Some(i);
-            if !may_open || !matches!(transfer.state, State::Waiting) {
+            let byte = needed.filter(|(transfer, _)| *transfer == i).map(|(_, byte)| byte);
+            if (open >= most && byte.is_none()) || !matches!(transfer.state, State::Waiting) {
                 continue;
             }
             let object = self.objects.get(transfer.object).ok_or(Error::Internal("a range of no object"))?;
             let object = object.clone();
-            let range = transfer.range.clone();
+            transfer.requested = match byte {
+                Some(byte) if self.is_frugal && !is_cached => {
+                    transfer.range.end.min(byte.max(transfer.received) + piece)
+                }
+                _ => transfer.range.end,
+            };
+            let range = transfer.received..transfer.requested;
             let reach = transfer.reach.clone();
-            let read = async move {
+            let read = on_behalf_of(self.charge.client(), async move {
                 let source = &object.source;
                 let request = ReadRequest::range(&source.key, range).pinned(&object.version);
                 source.media.read(request.with_reach(reach)).await
-            };
+            });
             transfer.state = State::Opening(match &self.trace {
                 Some(trace) => trace.scope(read).boxed(),
                 None => read.boxed(),
@@ -289,11 +365,15 @@ impl Fetch {
             let State::Opening(read) = &mut transfer.state else { continue };
             let Poll::Ready(opened) = read.poll_unpin(cx) else { continue };
             transfer.state = match opened {
-                Ok(read) if read.range == transfer.range => State::Streaming(read.body),
+                Ok(read) if read.range == (transfer.received..transfer.requested) => {
+                    State::Streaming(read.body)
+                }
                 Ok(read) => {
                     let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
-                    let detail =
-                        format!("bytes {:?} were requested, {:?} were returned", transfer.range, read.range);
+                    let detail = format!(
+                        "bytes {}..{} were requested, {:?} were returned",
+                        transfer.received, transfer.requested, read.range
+                    );
                     State::Failed(bad_response(key, detail))
                 }
                 Err(error) => State::Failed(error.into()),
@@ -308,22 +388,32 @@ impl Fetch {
         for transfer in &mut self.transfers {
             let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
             // A failure is reported when the bytes of the transfer are needed.
-            while matches!(transfer.state, State::Streaming(_)) && transfer.poll_more(cx, key).is_ready() {}
+            while matches!(transfer.state, State::Streaming(_))
+                && transfer.poll_more(cx, key, &self.charge).is_ready()
+            {}
         }
     }
 }
 
 impl Transfer {
+    fn new(object: usize, range: Range<u64>, reach: Range<u64>) -> Self {
+        let start = range.start;
+        let (state, chunks) = (State::Waiting, VecDeque::new());
+        let needed = Some(start);
+        Self { object, range, reach, state, chunks, received: start, requested: start, needed, pinned: 0 }
+    }
+
     /// Returns the bytes from `offset` on if they have arrived.
-    fn arrived(&self, offset: u64) -> Option<Bytes> {
+    fn arrived(&self, offset: u64) -> Option<Arrived> {
         let after = self.chunks.partition_point(|c| c.offset <= offset);
         let chunk = self.chunks.get(after.checked_sub(1)?)?;
         let skip = usize::try_from(offset.checked_sub(chunk.offset)?).ok()?;
-        (skip < chunk.bytes.len()).then(|| chunk.bytes.slice(skip..))
+        let is_reserved = chunk.reserved > 0;
+        (skip < chunk.bytes.len()).then(|| Arrived { bytes: chunk.bytes.slice(skip..), is_reserved })
     }
 
     /// Receives the next bytes from the stream.
-    fn poll_more(&mut self, cx: &mut Context<'_>, key: &str) -> Poll<Result<(), Error>> {
+    fn poll_more(&mut self, cx: &mut Context<'_>, key: &str, charge: &Charge) -> Poll<Result<(), Error>> {
         let body = match &mut self.state {
             State::Streaming(body) => body,
             State::Opening(_) => return Poll::Pending,
@@ -334,29 +424,46 @@ impl Transfer {
         };
         let next = ready!(body.poll_next_unpin(cx));
         let result = match next {
-            Some(Ok(bytes)) => self.push(bytes, key),
+            Some(Ok(bytes)) => self.push(bytes, key, charge),
             Some(Err(error)) => Err(error.into()),
-            None => Err(bad_response(key, format!("ended at byte {} of {:?}", self.received, self.range))),
+            None => {
+                let (at, end) = (self.received, self.requested);
+                Err(bad_response(key, format!("ended at byte {at} instead of {end}")))
+            }
         };
         match &result {
             Err(error) => self.state = State::Failed(error.clone()),
             Ok(()) if self.received == self.range.end => self.state = State::Ended,
+            Ok(()) if self.received == self.requested => self.state = State::Waiting,
             Ok(()) => {}
         }
         Poll::Ready(result)
     }
 
-    fn push(&mut self, bytes: Bytes, key: &str) -> Result<(), Error> {
+    fn push(&mut self, bytes: Bytes, key: &str, charge: &Charge) -> Result<(), Error> {
         let offset = self.received;
-        let end = offset + bytes.len() as u64;
-        if end > self.range.end {
-            return Err(bad_response(key, format!("more bytes than {:?}", self.range)));
+        let length = bytes.len() as u64;
+        if offset + length > self.requested {
+            return Err(bad_response(key, format!("more bytes than {offset}..{}", self.requested)));
         }
-        self.received = end;
+        self.received += length;
         if !bytes.is_empty() {
-            self.chunks.push_back(Chunk { offset, bytes });
+            let reserved = self.reserve(length, charge);
+            self.chunks.push_back(Chunk { offset, bytes, reserved });
         }
         Ok(())
+    }
+
+    /// Reserves memory for a chunk. Returns its bytes, or 0 if there is no memory. A slice of a
+    /// unit keeps all of it in memory. A transfer has at most two such slices that are not whole
+    /// units: the first and the last.
+    fn reserve(&mut self, length: u64, charge: &Charge) -> u64 {
+        let pinned = if self.pinned > 0 { 0 } else { charge.unit() };
+        if !charge.try_reserve(length + pinned) {
+            return 0;
+        }
+        self.pinned += pinned;
+        length
     }
 }
 

@@ -1,5 +1,9 @@
 use super::*;
-use crate::{read::reader::SourceReader, title::references::ObjectRef};
+use crate::{
+    read::reader::SourceReader,
+    read::room::{ResponseMemory, Room},
+    title::references::ObjectRef,
+};
 use futures_util::stream;
 use latemux_storage::{
     Key, Memory, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
@@ -41,7 +45,15 @@ fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<IndexedObject>], config:
         let source = ObjectRef::served(storage.clone(), storage.clone(), known.key().clone());
         object(source, known.version.clone())
     });
-    Fetch::new(objects.collect(), config)
+    Fetch::new(objects.collect(), config, Arc::default())
+}
+
+/// Returns the charge of a request. If `is_tight` is true, there is no memory for more than the
+/// least. `unit` is the size of the range cache's units, or 0.
+fn charge(is_tight: bool, unit: u64) -> Arc<Charge> {
+    let memory = ResponseMemory::new(if is_tight { 80 << 10 } else { 64 << 20 }, unit);
+    let room = Room::new(&memory, &Arc::default());
+    Charge::begin(room.clone(), room.peer().clone(), 0).unwrap()
 }
 
 /// Returns a storage whose bodies come in frames of `frame` bytes. Each frame is pending at first.
@@ -62,11 +74,21 @@ fn chopped(inner: Arc<dyn Storage>, frame: usize) -> Arc<dyn Storage> {
     Arc::new(Altered::new(inner, move || chop))
 }
 
-async fn read_all(mut reader: SourceReader, limit: usize) -> Result<Vec<Bytes>, Error> {
+async fn read_all(reader: SourceReader, limit: usize) -> Result<Vec<Bytes>, Error> {
+    read_with_pauses(reader, limit, usize::MAX).await
+}
+
+/// Reads everything. The reader is paused after every `pause` pieces.
+async fn read_with_pauses(mut reader: SourceReader, limit: usize, pause: usize) -> Result<Vec<Bytes>, Error> {
     reader.ready().await?;
+    let charge = reader.charge().clone();
     let mut pieces = Vec::new();
     while let Some(piece) = poll_fn(|cx| reader.poll_next(cx, limit)).await {
         pieces.push(piece?);
+        if pieces.len().is_multiple_of(pause) {
+            reader.pause();
+        }
+        poll_fn(|cx| charge.poll_taken(cx)).await;
     }
     Ok(pieces)
 }
@@ -135,12 +157,45 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn without_memory_and_after_pauses_the_same_bytes_are_returned(
+        wanted in prop::collection::vec((0usize..2, 0u64..90_000, 0u64..40_000), 0..20),
+        gap in 0u64..30_000,
+        frame in 1000usize..50_000,
+        limit in 1usize..60_000,
+        open in 1usize..4,
+        pause in 1usize..8,
+        (is_tight, is_cached) in (any::<bool>(), any::<bool>()),
+    ) {
+        let wanted: Vec<_> = wanted.iter().map(|&(o, at, len)| source(o, at..(at + len).min(90_000))).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (memory, objects) = library(&[90_000, 90_000]);
+            let config = ReadConfig { gap, open, ..ReadConfig::default() };
+            let mut fetch = fetch_from(chopped(memory, frame), &objects, config);
+            let charge = charge(is_tight, if is_cached { 64 << 10 } else { 0 });
+            fetch.charge = charge.clone();
+            let reader = SourceReader::new(fetch, &wanted).unwrap();
+            let got = read_with_pauses(reader, limit, pause).await.unwrap();
+            let at = |offset| usize::try_from(offset).unwrap();
+            let expected = wanted.iter().map(|r| bytes_of(r.object, 90_000).slice(at(r.range.start)..at(r.range.end)));
+            assert!(got.concat() == expected.collect::<Vec<_>>().concat());
+            // Everything that was reserved for source bytes is given back.
+            poll_fn(|cx| charge.poll_taken(cx)).await;
+            let begun = self::charge(is_tight, 0);
+            assert_eq!(charge.reserved(), begun.reserved());
+        });
+    }
+}
+
 #[tokio::test]
 async fn bytes_are_returned_without_copying() {
     let (memory, objects) = library(&[1000]);
     let stored = memory.read(ReadRequest::head(objects[0].key(), 1000)).await.unwrap();
     let stored = stored.body.map(Result::unwrap).collect::<Vec<_>>().await;
-    let fetch = Fetch::new(objects, ReadConfig::default());
+    let fetch = Fetch::new(objects, ReadConfig::default(), Arc::default());
     let reader = SourceReader::new(fetch, &[source(0, 10..20), source(0, 500..600)]).unwrap();
     let got = read_all(reader, usize::MAX).await.unwrap();
     assert_eq!(got.len(), 2);

@@ -156,7 +156,7 @@ impl Inner {
 
     /// Reads the source ranges of a segment into the range cache, without making the segment.
     async fn read_segment(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
-        let mut fetch = Fetch::new(title.objects.clone(), self.read.clone());
+        let mut fetch = Fetch::new(title.objects.clone(), self.read.clone(), Arc::default());
         let moofs = MoofReads::WithMedia(&mut fetch);
         let plan = plan_segment(title, address, &self.fragments, moofs).await?;
         let (ranges, reach) = plan.into_sources();

@@ -1,11 +1,19 @@
 //! Returns the source bytes of a response in the order in which the plan needs them.
 
-use crate::{Error, read::fetch::Fetch};
+use crate::{
+    Error,
+    read::{
+        charge::{Charge, SMALL_FRAME},
+        fetch::Fetch,
+        room::{Pausable, lock},
+    },
+};
 use bytes::Bytes;
 use futures_util::future::poll_fn;
 use latemux_packager::plan::SourceRange;
 use std::{
     ops::Range,
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
 };
 
@@ -18,6 +26,10 @@ pub(crate) struct SourceReader {
     next: usize,
     /// Number of bytes of the current slice returned so far.
     returned: u64,
+    /// True if bytes were wanted since the last call of [`Self::pause_if_stalled`].
+    is_active: bool,
+    /// True once bytes have been wanted.
+    has_begun: bool,
 }
 
 /// A source range, or the piece of it that one transfer reads.
@@ -56,7 +68,7 @@ impl SourceReader {
         for (transfer, keep) in keep_from.into_iter().enumerate() {
             fetch.release(transfer, keep);
         }
-        Ok(Self { fetch, slices, next: 0, returned: 0 })
+        Ok(Self { fetch, slices, next: 0, returned: 0, is_active: true, has_begun: false })
     }
 
     /// Waits until storage has responded to all requests and the first bytes have arrived.
@@ -65,10 +77,34 @@ impl SourceReader {
         let Some(first) = self.slices.get(self.next) else { return Ok(()) };
         let transfer = first.transfer;
         let at = first.range.start + self.returned;
-        poll_fn(|cx| self.fetch.poll_at(cx, transfer, at)).await.map(drop)
+        let arrived = poll_fn(|cx| self.fetch.poll_at(cx, transfer, at)).await?;
+        if !arrived.is_reserved {
+            self.fetch.pause();
+        }
+        Ok(())
     }
 
-    /// Returns the next bytes, at least one and at most `limit`. Returns `None` after the last.
+    /// Returns what the response has reserved.
+    pub(crate) fn charge(&self) -> &Arc<Charge> {
+        self.fetch.charge()
+    }
+
+    /// Gives back all source bytes and requests to storage. They are read again when they are
+    /// wanted. Returns true if there were any.
+    pub(crate) fn pause(&mut self) -> bool {
+        self.fetch.pause()
+    }
+
+    fn pause_if_stalled(&mut self) -> bool {
+        let was_active = std::mem::take(&mut self.is_active);
+        let is_done = self.next >= self.slices.len();
+        // Otherwise storage is what the response waits for.
+        let waits_for_client = self.charge().frame_waits() || !self.has_begun;
+        !was_active && !is_done && waits_for_client && self.pause()
+    }
+
+    /// Returns the next bytes, at least one and at most `limit`. Returns `None` after the last. If
+    /// there is no memory for bytes that arrived, they are the small frame of the response.
     pub(crate) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -76,12 +112,18 @@ impl SourceReader {
     ) -> Poll<Option<Result<Bytes, Error>>> {
         let Some(slice) = self.slices.get(self.next) else { return Poll::Ready(None) };
         let at = slice.range.start + self.returned;
-        let mut bytes = match ready!(self.fetch.poll_at(cx, slice.transfer, at)) {
-            Ok(bytes) => bytes,
+        (self.is_active, self.has_begun) = (true, true);
+        let arrived = match ready!(self.fetch.poll_at(cx, slice.transfer, at)) {
+            Ok(arrived) => arrived,
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         let left = slice.range.end - at;
+        let mut bytes = arrived.bytes;
         bytes.truncate(limit.min(usize::try_from(left).unwrap_or(usize::MAX)));
+        if !arrived.is_reserved {
+            bytes = Bytes::copy_from_slice(bytes.get(..SMALL_FRAME.min(bytes.len())).unwrap_or_default());
+            self.fetch.charge().use_small_frame();
+        }
         let len = bytes.len() as u64;
         self.returned += len;
         self.fetch.count_used(len);
@@ -91,10 +133,19 @@ impl SourceReader {
             (keep, _) => Some(keep.unwrap_or(u64::MAX).min(at + len)),
         };
         self.fetch.release(slice.transfer, keep_from);
+        if !arrived.is_reserved {
+            self.fetch.pause();
+        }
         if is_done {
             self.next += 1;
             self.returned = 0;
         }
         Poll::Ready(Some(Ok(bytes)))
+    }
+}
+
+impl Pausable for Mutex<SourceReader> {
+    fn pause_if_stalled(&self) -> bool {
+        lock(self).pause_if_stalled()
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     Error,
     observe::trace::{Stage, enter_stage},
     read::{
-        body::{Body, PlanBody},
+        body::{Body, PlanBody, weight},
         fetch::Fetch,
         first_byte_wait::FirstByteWait,
         fragments::{Fragments, MoofReads},
@@ -101,6 +101,7 @@ impl SegmentBodies {
         if let Some(pieces) = finished.and_then(|finished| finished.get(digest)) {
             return Ok(Body::from_cache(&pieces, window).with_prefetch(prefetch()));
         }
+        fetch.charge().require(weight(&plan))?;
         enter_stage(Stage::Read);
         fetch.set_reach(std::mem::take(&mut plan.reach));
         let body = PlanBody::start(plan, window, fetch, &self.first_byte_wait).await?;

@@ -62,22 +62,19 @@ async fn a_connection_without_a_request_is_closed() {
     }
 }
 
-/// A client that requests a large body and reads nothing of it holds the only connection allowed.
-/// The next client gets that connection.
+/// A client requests a large body and reads nothing of it.
 #[tokio::test]
 async fn a_client_that_stops_reading_is_disconnected() {
-    let config = with_http(|http| {
-        http.stall_timeout = Duration::from_millis(50);
-        http.max_connections = 1;
-    });
+    let config = with_http(|http| http.stall_timeout = Duration::from_millis(50));
     let server = Server::with(library(), config, None).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     // The kernel takes some megabytes from the server although the client reads nothing.
     let times = 400;
     let request = format!("GET {SEGMENT} HTTP/1.1\r\nhost: x\r\n\r\n");
     stream.write_all(request.repeat(times).as_bytes()).await.unwrap();
-    let healthy = tokio::time::timeout(Duration::from_secs(60), get(server.address, "/healthz")).await;
-    assert_eq!(healthy.expect("the first connection did not end").status, 200);
+    while open_connections(&server).await > 0 {
+        tokio::task::yield_now().await;
+    }
 
     let whole = fetch(server.address, SEGMENT).await.len();
     let mut received = Vec::new();
@@ -130,34 +127,87 @@ async fn a_stream_whose_client_takes_nothing_is_reset() {
     early::until(|| live.load(SeqCst) == 0).await;
 }
 
+/// Returns the number of open connections.
+async fn open_connections(server: &Server) -> u64 {
+    let text = fetch(server.admin, "/metrics").await;
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("latemux_connections_open{} ")).unwrap();
+    line.parse().unwrap()
+}
+
 #[tokio::test]
 async fn open_connections_are_limited() {
     // No other test uses this limit, so the line in the log belongs to this one.
     let most = 7;
     let config = with_http(|http| http.max_connections = most);
-    let server = Server::with(library(), config, None).await;
+    let faults = Faults::default();
+    let server = Server::with(faults.over(library()), config, None).await;
     crate::log::keep();
-    let mut others = Vec::new();
+    let whole = fetch(server.address, SEGMENT).await;
+    // One connection has a request, the others have none.
+    let gate = Gate::new();
+    faults.set([Fault::WaitAfter(1000, gate.clone())]);
+    let busy = open(server.address, Method::GET, SEGMENT, &[]).await.unwrap().into_body();
+    let mut idle = Vec::new();
     for _ in 1..most {
-        others.push(TcpStream::connect(server.address).await.unwrap());
+        idle.push(TcpStream::connect(server.address).await.unwrap());
     }
-    let first = TcpStream::connect(server.address).await.unwrap();
-    // Only the kernel has accepted this connection. Its response comes when the first one ends.
-    let second = tokio::spawn({
-        let address = server.address;
-        async move { get(address, "/healthz").await }
-    });
-    for _ in 0..100 {
+    while open_connections(&server).await < 7 {
         tokio::task::yield_now().await;
     }
-    assert!(!second.is_finished());
-    let said = || crate::log::lines(&["reason=\"connections\"", "most=7"]).len();
-    while said() == 0 {
-        tokio::task::yield_now().await;
+    // The next client takes the place of the one that has been idle the longest.
+    assert_eq!(get(server.address, "/harbour/.mpd").await.status, 200);
+    assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0);
+    gate.open();
+    assert_eq!(busy.collect().await.unwrap().to_bytes(), whole);
+    let said = crate::log::lines(&["reason=\"connections\"", "most=7"]).len();
+    assert_eq!(said, 1, "the warning is logged more than once in a minute");
+}
+
+/// Health checks waited behind the requests of all other clients.
+#[tokio::test]
+async fn health_checks_are_answered_while_all_connections_have_requests() {
+    let config = with_http(|http| http.max_connections = 2);
+    let faults = Faults::default();
+    let server = Server::with(faults.over(library()), config, None).await;
+    let whole = fetch(server.address, SEGMENT).await;
+    let gate = Gate::new();
+    faults.set([Fault::WaitAfter(1000, gate.clone()), Fault::WaitAfter(1000, gate.clone())]);
+    let mut busy = Vec::new();
+    for _ in 0..2 {
+        busy.push(open(server.address, Method::GET, SEGMENT, &[]).await.unwrap().into_body());
     }
-    drop(first);
-    assert_eq!(second.await.unwrap().status, 200);
-    assert_eq!(said(), 1, "the warning is logged more than once in a minute");
+    for path in ["/healthz", "/healthz/live", "/healthz/ready"] {
+        let response = get(server.address, path).await;
+        assert_eq!((response.status.as_u16(), response.header("connection")), (200, "close"));
+    }
+    let refused = get(server.address, "/harbour/.mpd").await;
+    assert_eq!((refused.status.as_u16(), refused.reason().as_str()), (503, "too_many_connections"));
+    gate.open();
+    for body in busy {
+        assert_eq!(body.collect().await.unwrap().to_bytes(), whole);
+    }
+    assert_eq!(get(server.address, "/harbour/.mpd").await.status, 200);
+}
+
+/// A client that answers every PING kept its connection for ever.
+#[tokio::test]
+async fn an_http2_connection_without_requests_is_closed_whatever_frames_it_sends() {
+    let (tls, trust) = tls();
+    let config = with_http(|http| http.header_timeout = Duration::from_millis(300));
+    let server = Server::with(library(), config, Some(tls)).await;
+    let stream = TokioIo::new(connect(server.address, &trust, b"h2").await);
+    let (mut h2, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(hyper_util::rt::TokioTimer::new())
+        .keep_alive_interval(Duration::from_millis(10))
+        .keep_alive_while_idle(true)
+        .handshake(stream)
+        .await
+        .unwrap();
+    let ended = tokio::spawn(connection);
+    let request = Request::get("https://localhost/healthz").body(Empty::<Bytes>::new()).unwrap();
+    assert_eq!(h2.send_request(request).await.unwrap().status(), 200);
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("still open").unwrap().unwrap();
 }
 
 #[tokio::test]

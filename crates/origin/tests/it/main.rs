@@ -33,6 +33,7 @@ mod round_trips;
 mod same_bytes;
 mod selections;
 mod server;
+mod slow_clients;
 mod sources;
 mod sparse;
 mod stale;

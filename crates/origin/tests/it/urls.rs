@@ -25,7 +25,7 @@ const F4F: &str = "video/f4f";
 fn enabled() -> OriginConfig {
     let mut nginx_vod = NginxVodConfig::default();
     nginx_vod.enable();
-    OriginConfig { urls: UrlsConfig { nginx_vod }, ..crate::server::config() }
+    OriginConfig { urls: UrlsConfig { nginx_vod, ..UrlsConfig::default() }, ..crate::server::config() }
 }
 
 async fn start(memory: Arc<Memory>) -> Server {

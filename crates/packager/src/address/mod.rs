@@ -21,6 +21,7 @@ pub(crate) use links::Links;
 pub(crate) use name::{displayed_rep_id, name_of, rep_id};
 
 pub use error::AddressError;
+pub use parameter::MINIMUM_SEGMENT;
 pub use resource::{DashTemplate, HlsContainer, Resource};
 
 use crate::selection::Selection;

@@ -7,7 +7,7 @@ pub(crate) const BEGIN: &str = "vbegin";
 /// Name of the parameter that holds a clip's end, in seconds with decimals.
 pub(crate) const END: &str = "vend";
 /// Name of the parameter that holds the shortest length of HLS segments, in seconds with decimals.
-pub(crate) const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
+pub const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
 
 /// Folder of nginx-vod-module's form that precedes a clip's start, in milliseconds.
 pub(super) const CLIP_FROM: &str = "clipFrom";

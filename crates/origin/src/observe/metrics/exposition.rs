@@ -1,7 +1,7 @@
 //! Writes the metrics as OpenMetrics text. `docs/operating.md` has a table of them.
 
 use super::{
-    CacheSnapshot, ClassLabel, Metrics, Prefetched, ReadPurpose, ResultCounts, Written,
+    CacheSnapshot, ClassLabel, ClientFigures, Metrics, Prefetched, ReadPurpose, ResultCounts, Written,
     process::Process,
     reasons::Reasons,
     responses::{BOUNDS, Histogram, ResponseSeries, STATUSES},
@@ -64,9 +64,24 @@ impl Collector for Scrape {
         out.gauge("latemux_connections_limit", "Most connections that may be open", limit)?;
         let accepted = [(NONE, now(&metrics.connections))];
         out.counters("latemux_connections", "Accepted connections", None, accepted)?;
+        metrics.clients.get().map_or(Ok(()), |clients| clients_of(&mut out, &clients.0()))?;
         out.info("latemux_build", "Version of the program", &[("version", env!("CARGO_PKG_VERSION"))])?;
         Process::read().map_or(Ok(()), |process| describe(&mut out, &process))
     }
+}
+
+fn clients_of(out: &mut Out<'_>, figures: &ClientFigures) -> Result<(), Error> {
+    let help = "Bytes reserved for responses on their way to clients";
+    let bytes = Some(&Unit::Bytes);
+    out.gauges("latemux_responses_memory", help, bytes, [(NONE, figures.response_bytes)])?;
+    let help = "Most bytes reserved for responses on their way to clients";
+    out.gauges("latemux_responses_memory_limit", help, bytes, [(NONE, figures.response_limit)])?;
+    let help = "Responses that gave back their source bytes because their clients were slow";
+    out.counters("latemux_responses_paused", help, None, [(NONE, figures.pauses)])?;
+    let help = "Idle connections closed because others needed their place";
+    out.counters("latemux_connections_evicted", help, None, [(NONE, figures.evicted)])?;
+    let help = "Connections closed at once because of the limits for one address";
+    out.counters("latemux_connections_refused", help, None, [(NONE, figures.refused)])
 }
 
 /// Returns the counts by result, with their labels.

@@ -329,4 +329,11 @@ impl Transform for Muxer {
             self.write(zeros.get(..n).unwrap_or_default(), out);
         }
     }
+
+    fn heap_bytes(&self) -> usize {
+        self.psi.capacity()
+            + self.pids.capacity() * size_of::<PidState>()
+            + self.units.len() * size_of::<ScheduledUnit>()
+            + self.sizes.len() * size_of::<u32>()
+    }
 }

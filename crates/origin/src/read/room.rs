@@ -1,0 +1,265 @@
+//! Memory for responses on their way to clients, divided between the addresses of clients.
+//!
+//! Whatever a response holds while its client takes the bytes is reserved here first: its plan, the
+//! frame that the connection has not sent yet, and source bytes that arrived before their turn. The
+//! least that a response needs is reserved before it starts, or it is refused. More is reserved
+//! only while half of the memory is free. Without it, a response goes on with small frames.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, Weak,
+    atomic::{
+        AtomicBool, AtomicU64, AtomicUsize,
+        Ordering::{Relaxed, SeqCst},
+    },
+};
+use tokio::time::Instant;
+
+/// Use of a reservation, which decides how much must stay free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// The response cannot start without it.
+    Least,
+    /// The response is faster with it.
+    Ahead,
+}
+
+/// The reader of a response, which can give back what it holds.
+pub(crate) trait Pausable: std::fmt::Debug + Send + Sync {
+    /// Gives back all source bytes and requests to storage if no bytes were wanted since the last
+    /// call. Returns true if there were any.
+    fn pause_if_stalled(&self) -> bool;
+}
+
+/// Memory of all responses.
+#[derive(Debug)]
+pub(crate) struct ResponseMemory {
+    limit: u64,
+    /// Bytes that stay in memory for a slice of a unit of the range cache. 0 without such a cache.
+    unit: u64,
+    used: AtomicU64,
+    began: Instant,
+    rooms: Mutex<Vec<Weak<Room>>>,
+    /// Number of times that a response gave back its source bytes because its client was slow.
+    pauses: AtomicU64,
+}
+
+impl ResponseMemory {
+    /// Creates the memory, with at most `limit` bytes. `unit` is the size of the range cache's
+    /// units.
+    pub(crate) fn new(limit: u64, unit: u64) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            unit,
+            used: AtomicU64::new(0),
+            began: Instant::now(),
+            rooms: Mutex::default(),
+            pauses: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    pub(crate) fn pauses(&self) -> u64 {
+        self.pauses.load(Relaxed)
+    }
+
+    /// Returns the milliseconds since the memory was created.
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns true if so much is used that responses of slow clients should give back what they
+    /// can.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.used() > self.limit / 4
+    }
+
+    /// Pauses all responses whose clients took nothing since the last call, and which hold source
+    /// bytes or requests to storage.
+    pub(crate) fn pause_stalled(&self) {
+        let rooms: Vec<_> = {
+            let mut rooms = lock(&self.rooms);
+            rooms.retain(|room| room.strong_count() > 0);
+            rooms.iter().filter_map(Weak::upgrade).collect()
+        };
+        for room in rooms {
+            let readers: Vec<_> = lock(&room.readers).iter().filter_map(Weak::upgrade).collect();
+            let paused = readers.iter().filter(|reader| reader.pause_if_stalled()).count();
+            self.pauses.fetch_add(paused as u64, Relaxed);
+        }
+    }
+}
+
+/// What one client holds, on all its connections.
+#[derive(Debug)]
+pub(crate) struct ClientShare {
+    /// Number of the client, from 1 on.
+    pub(crate) number: u64,
+    used: AtomicU64,
+    pub(crate) connections: AtomicUsize,
+    /// Number of connections on which only health checks are answered.
+    pub(crate) reserved: AtomicUsize,
+    pub(crate) requests: AtomicUsize,
+}
+
+impl Default for ClientShare {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            number: NEXT.fetch_add(1, Relaxed),
+            used: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// The memory for responses, as one connection uses it.
+#[derive(Debug)]
+pub(crate) struct Room {
+    memory: Arc<ResponseMemory>,
+    /// Share of the connection's peer.
+    peer: Arc<ClientShare>,
+    /// Number of requests in flight.
+    requests: AtomicUsize,
+    /// End of the last request, or begin of the connection, in milliseconds since the memory was
+    /// created.
+    idle_since: AtomicU64,
+    /// Readers of the responses in flight, for [`ResponseMemory::pause_stalled`].
+    readers: Mutex<Vec<Weak<dyn Pausable>>>,
+    /// True if the connection is ended because its client takes bytes too slowly.
+    is_too_slow: AtomicBool,
+}
+
+impl Room {
+    pub(crate) fn new(memory: &Arc<ResponseMemory>, peer: &Arc<ClientShare>) -> Arc<Self> {
+        let room = Arc::new(Self {
+            memory: memory.clone(),
+            peer: peer.clone(),
+            requests: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(memory.now()),
+            readers: Mutex::default(),
+            is_too_slow: AtomicBool::new(false),
+        });
+        let mut rooms = lock(&memory.rooms);
+        if rooms.len() == rooms.capacity() {
+            rooms.retain(|room| room.strong_count() > 0);
+        }
+        rooms.push(Arc::downgrade(&room));
+        room
+    }
+
+    /// Returns the share of the connection's peer.
+    pub(crate) fn peer(&self) -> &Arc<ClientShare> {
+        &self.peer
+    }
+
+    /// Records that a request begins.
+    pub(crate) fn begin_request(&self) {
+        self.requests.fetch_add(1, SeqCst);
+    }
+
+    /// Records that a request ends, together with its response.
+    pub(crate) fn end_request(&self) {
+        self.idle_since.store(self.memory.now(), SeqCst);
+        self.requests.fetch_sub(1, SeqCst);
+    }
+
+    /// Returns the time without a request, in milliseconds, or `None` if one is in flight.
+    pub(crate) fn idle_for(&self) -> Option<u64> {
+        let is_idle = self.requests.load(SeqCst) == 0;
+        is_idle.then(|| self.memory.now().saturating_sub(self.idle_since.load(SeqCst)))
+    }
+
+    /// Returns the bytes that stay in memory for a slice of a unit of the range cache.
+    pub(crate) fn unit(&self) -> u64 {
+        self.memory.unit
+    }
+
+    /// Reserves bytes for a client, if so much is free. The last quarter of what a use may take is
+    /// left to clients that hold less than a sixteenth of the memory. Thus one client cannot keep
+    /// the others out.
+    pub(crate) fn reserve(&self, client: &ClientShare, bytes: u64, purpose: Use) -> bool {
+        let limit = match purpose {
+            Use::Least => self.memory.limit,
+            Use::Ahead => self.memory.limit / 2,
+        };
+        let used = self.memory.used.fetch_add(bytes, SeqCst).saturating_add(bytes);
+        let of_client = client.used.fetch_add(bytes, SeqCst).saturating_add(bytes);
+        let is_small = of_client <= self.memory.limit / 16;
+        let fits = used <= if is_small { limit } else { limit / 4 * 3 };
+        if !fits {
+            self.give_back(client, bytes);
+        }
+        fits
+    }
+
+    pub(crate) fn give_back(&self, client: &ClientShare, bytes: u64) {
+        self.memory.used.fetch_sub(bytes, SeqCst);
+        client.used.fetch_sub(bytes, SeqCst);
+    }
+
+    /// Records that the connection is ended because its client takes bytes too slowly.
+    pub(crate) fn set_too_slow(&self) {
+        self.is_too_slow.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_too_slow(&self) -> bool {
+        self.is_too_slow.load(Relaxed)
+    }
+
+    /// Adds the reader of a response, so that it can be paused.
+    pub(crate) fn watch(&self, reader: Weak<dyn Pausable>) {
+        let mut readers = lock(&self.readers);
+        readers.retain(|reader| reader.strong_count() > 0);
+        readers.push(reader);
+    }
+}
+
+/// Locks a mutex, even if another thread panicked while it held the lock.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reserves ten bytes at a time for as long as there is room, and returns their number.
+    fn take_all(room: &Room, purpose: Use) -> u64 {
+        let mut taken = 0;
+        while room.reserve(room.peer(), 10, purpose) {
+            taken += 10;
+        }
+        taken
+    }
+
+    #[test]
+    fn one_client_cannot_take_the_last_quarter() {
+        let memory = ResponseMemory::new(1600, 0);
+        let greedy = Room::new(&memory, &Arc::default());
+        let taken = take_all(&greedy, Use::Least);
+        assert_eq!(taken, 1200);
+        let normal = Room::new(&memory, &Arc::default());
+        assert_eq!(take_all(&normal, Use::Least), 100, "a sixteenth");
+        assert_eq!(memory.used(), 1300);
+        greedy.give_back(greedy.peer(), taken);
+        assert!(normal.reserve(normal.peer(), 300, Use::Least));
+    }
+
+    #[test]
+    fn half_of_the_memory_is_kept_for_what_responses_cannot_do_without() {
+        let memory = ResponseMemory::new(1600, 0);
+        let room = Room::new(&memory, &Arc::default());
+        assert_eq!(take_all(&room, Use::Ahead), 600);
+        assert_eq!(take_all(&room, Use::Least), 600);
+        assert_eq!(memory.used(), 1200);
+    }
+}
