@@ -32,6 +32,7 @@ mod origin;
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod report;
 mod silent;
+mod slow;
 mod under_attack;
 mod viewer;
 
@@ -52,7 +53,15 @@ struct Bench {
 type Row = fn(&Bench, &mut Report);
 
 /// Names of the attacks. docs/hostile.md says what each stands for.
-const ROWS: [(&str, Row); 2] = [("silent", silent::run), ("faulty_storage", faulty_storage::run)];
+const ROWS: [(&str, Row); 7] = [
+    ("silent", silent::run),
+    ("faulty_storage", faulty_storage::run),
+    ("joined", slow::joined),
+    ("small_cache", slow::small_cache),
+    ("no_cache", slow::no_cache),
+    ("cold", slow::cold),
+    ("idle", slow::idle),
+];
 
 fn main() -> ExitCode {
     let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();

@@ -113,7 +113,8 @@ fn play_for(viewer: &mut Viewer, time: Duration) -> Played {
 }
 
 fn memory(report: &mut Report, origin: &Origin, peaks: &Peaks) {
-    let budgets = origin.metric("latemux_cache_limit_bytes", &["tier=\"memory\""]) / MIB;
+    let caches = origin.metric("latemux_cache_limit_bytes", &["tier=\"memory\""]);
+    let budgets = (caches + origin.metric("latemux_responses_memory_limit_bytes", &[])) / MIB;
     let resident = peaks.resident.load(Relaxed) as f64 / MIB;
     let limit = Limit::AtMost(budgets * 1.1 + BESIDE_BUDGETS);
     report.line("resident at most", resident, "MiB", limit, &format!("budgets {budgets:.0} MiB"));
