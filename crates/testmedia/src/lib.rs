@@ -6,6 +6,7 @@
 //! - [`edits`]: edit lists that ffmpeg does not write
 //! - [`quicktime`]: the same media with the sample entries and matrices of QuickTime
 //! - [`fragmented`]: fragments written in every way that the standard allows
+//! - [`hostile`]: small files that are made to cost much work and memory
 //! - [`probe`]: the contents of a file according to ffprobe, an independent reader
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
 //! - [`streams`]: streams that ffmpeg packages, in every protocol
@@ -16,6 +17,7 @@
 
 pub mod edits;
 pub mod fragmented;
+pub mod hostile;
 #[cfg(feature = "net")]
 pub mod http_server;
 #[cfg(feature = "memory-server")]

@@ -39,7 +39,7 @@ impl<'a> CutTrack<'a> {
     pub(crate) fn new(track: &'a Track) -> Self {
         let points = match &track.samples {
             Samples::Table(table) if !table.all_sync() || table.composition_bounds() != (0, 0) => {
-                let mut points: Vec<SyncPoint> = Vec::new();
+                let mut points: Vec<SyncPoint> = Vec::with_capacity(table.sync_count() as usize);
                 let mut next_sync = table.sync_from(0);
                 for (index, (decode_time, _, offset)) in (0..).zip(table.timing(0)) {
                     let time = track.presentation.time(decode_time, offset);
@@ -133,15 +133,10 @@ impl<'a> CutPoints<'a> {
 
     /// Returns the cut point for a boundary at `time`, or `None` if the track has none left.
     pub(crate) fn boundary(&mut self, time: Time) -> Option<CutPoint> {
-        let exact = time.in_scale(self.track.timescale, Round::Up);
         let Samples::Fragments(table) = &self.track.samples else {
-            return if self.track.kind == TrackKind::Video {
-                let (from, _) = around(time, self.track.timescale);
-                self.at_or_after(from)
-            } else {
-                self.at_or_after(exact)
-            };
+            return self.at_or_after(self.earliest_for(time));
         };
+        let exact = time.in_scale(self.track.timescale, Round::Up);
         // Fragments cannot be cut, so the nearest start is used; of two equally near, the earlier.
         let after = self.at_or_after(exact);
         let end = after.map_or(table.len(), |point| point.index);
@@ -154,6 +149,34 @@ impl<'a> CutPoints<'a> {
             (Some(before), Some(after)) if exact - before.time <= after.time - exact => Some(before),
             (Some(before), None) if exact - before.time <= table.end() - exact => Some(before),
             _ => after,
+        }
+    }
+
+    /// Returns the last of the boundaries from `first` on for which [`Self::boundary`] returns
+    /// `point`, as it does for `first`. Costs as little as one comparison if there is no other, and
+    /// no more than O(log n): a track with few samples may pass a hundred thousand boundaries.
+    pub(crate) fn last_boundary_at(&self, point: CutPoint, boundaries: &[Time], first: usize) -> usize {
+        let is_same = |&boundary: &Time| match &self.track.samples {
+            Samples::Fragments(_) => self.clone().boundary(boundary) == Some(point),
+            // Of points at or after a time, this one is the first.
+            Samples::Table(_) => self.earliest_for(boundary) <= point.time,
+        };
+        let mut last = first;
+        let mut step = 1;
+        while boundaries.get(last + step).is_some_and(is_same) {
+            last += step;
+            step *= 2;
+        }
+        let rest = boundaries.get(last + 1..).unwrap_or_default();
+        last + rest.get(..(step - 1).min(rest.len())).unwrap_or_default().partition_point(is_same)
+    }
+
+    /// Returns the earliest time, in ticks, of a cut point in a table for a boundary.
+    fn earliest_for(&self, boundary: Time) -> i64 {
+        if self.track.kind == TrackKind::Video {
+            around(boundary, self.track.timescale).0
+        } else {
+            boundary.in_scale(self.track.timescale, Round::Up)
         }
     }
 }

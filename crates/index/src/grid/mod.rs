@@ -13,6 +13,9 @@ use crate::{
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::time::Duration;
 
+/// Largest number of segments of a title: 27 hours of segments of 1 s.
+pub(crate) const MAX_SEGMENTS: usize = 100_000;
+
 /// Segment boundaries of a title.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
@@ -67,7 +70,9 @@ impl Grid {
         let mut steps = TargetMultiples::from(reference_end.max(start), target);
         let rest = last.end - reference_end.in_scale(last.timescale, Round::Up);
         if rest > steps.target_ticks(last.timescale) {
-            while let Some(point) = steps.next_point(&mut points, None) {
+            while starts.len() <= MAX_SEGMENTS
+                && let Some(point) = steps.next_point(&mut points, None)
+            {
                 let time = Time::new(point.time, last.timescale);
                 if time > reference_end && time < last_end && starts.last().is_some_and(|&last| time > last) {
                     starts.push(time);
@@ -102,16 +107,16 @@ fn boundaries(
     let mut previous = start.in_scale(scale, Round::Down);
     let mut after = previous;
     let too_long = |previous: i64, now: i64| limit.is_some_and(|limit| now - previous > limit);
-    while let Some(point) = steps.next_point(&mut points, Some(after)) {
+    while starts.len() <= MAX_SEGMENTS
+        && let Some(point) = steps.next_point(&mut points, Some(after))
+    {
         if too_long(previous, point.time) {
             return None;
         }
         let time = Time::new(point.time, scale);
-        let shared = others.iter_mut().all(|other| {
-            let end = Time::new(other.track.end, other.track.timescale);
-            // A rendition that has ended does not restrict the boundaries.
-            time >= end || other.near(time).is_some()
-        });
+        // A rendition that has ended does not restrict the boundaries.
+        others.retain(|other| time < Time::new(other.track.end, other.track.timescale));
+        let shared = others.iter_mut().all(|other| other.near(time).is_some());
         if shared {
             starts.push(time);
             previous = point.time;

@@ -3,7 +3,10 @@
 
 use crate::{
     error::{IndexError, TrackProblemKind},
-    locate::moof_samples::{self, FragmentError, FragmentedTrack, every_sample_is_sync},
+    locate::moof_samples::{
+        self, FragmentDefaults, FragmentError, FragmentedTrack, FragmentedTracks, Wanted,
+        every_sample_is_sync,
+    },
     media::{MediaIndex, Samples, Track, fragment_samples::FragmentSamples},
     table::samples::Sample,
 };
@@ -17,7 +20,8 @@ pub struct FragmentReader {
     index: Arc<MediaIndex>,
     /// The rest of the fragment, from the next box on.
     rest: Range<u64>,
-    tracks: Vec<FragmentedTrack>,
+    tracks: FragmentedTracks,
+    defaults: FragmentDefaults,
     samples: Vec<Vec<Sample>>,
 }
 
@@ -55,9 +59,10 @@ impl FragmentReader {
                 listed: None,
             }
         };
-        let tracks: Vec<_> = index.tracks.iter().map(track).collect();
-        let samples = vec![Vec::new(); tracks.len()];
-        Self { index, rest: range, tracks, samples }
+        let tracks = FragmentedTracks::new(index.tracks.iter().map(track).collect());
+        let samples = vec![Vec::new(); index.tracks.len()];
+        let defaults = FragmentDefaults::new(&index.fragment_defaults);
+        Self { index, rest: range, tracks, defaults, samples }
     }
 
     /// Takes contiguous bytes that start at `offset` of the object and returns the next step. The
@@ -105,10 +110,10 @@ impl FragmentReader {
     fn read(&mut self, moof: &Bytes, offset: u64) -> Result<(), IndexError> {
         let moof = Moof::parse(moof, offset)?;
         let samples = &mut self.samples;
-        let defaults = &self.index.fragment_defaults;
         let size = self.index.object_size;
-        moof_samples::resolve(&moof, offset, size, defaults, &mut self.tracks, |number, sample| {
-            let Some(track) = samples.get_mut(number) else { return Ok(()) };
+        moof_samples::resolve(&moof, offset, size, &self.defaults, &mut self.tracks, |number, sample| {
+            let sample = sample.map_err(FragmentError::Track)?;
+            let Some(track) = samples.get_mut(number) else { return Ok(Wanted::Yes) };
             if let Some(last) = track.last_mut() {
                 // A sample lasts until the next one is decoded.
                 let step = sample.decode_time.checked_sub(last.decode_time);
@@ -120,7 +125,7 @@ impl FragmentReader {
                 })?;
             }
             track.push(sample);
-            Ok(())
+            Ok(Wanted::Yes)
         })?;
         Ok(())
     }

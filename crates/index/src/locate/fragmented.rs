@@ -5,7 +5,7 @@ use crate::{
     locate::{
         edits::Edits,
         fragment_index::{FragmentIndex, IndexReading, IndexedTrack, fragments_to_check, ranges_to_check},
-        moof_samples::{self, FragmentedTrack},
+        moof_samples::{self, FragmentError, FragmentedTrack, FragmentedTracks, Wanted},
         movie::FoundMovie,
         object_reader::{ObjectReader, Pause, TopBox},
         random_access,
@@ -21,7 +21,7 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_isobmff::fragment::Moof;
-use std::{collections::BTreeSet, ops::Range};
+use std::{collections::BTreeSet, ops::Range, sync::atomic::Ordering::Relaxed};
 
 /// A table and, if its fragments hold several tracks, the track's bit rate in bits per second.
 type RatedTable = (FragmentTable, Option<u64>);
@@ -155,7 +155,7 @@ fn scan(
         let listed = firsts.get(index).copied().flatten();
         tracks.push((FragmentedTrack { shift: 0, listed, ..fragmented_track(description) }, in_moov));
     }
-    let defaults = found.movie.fragments.clone().unwrap_or_default();
+    let defaults = found.defaults.clone();
     Ok(FoundSamples::Scan(Box::new(Scan::new(found.range.end, known, defaults, tracks))))
 }
 
@@ -193,6 +193,18 @@ impl FragmentMeasurement {
     }
 }
 
+/// Largest number of samples that are walked to check an index against its fragments. Beyond it the
+/// index is not used. Each track is checked by itself, so a hostile file could have the same
+/// samples walked thousands of times.
+const MAX_CHECKED: u64 = 1 << 22;
+
+/// Counts the samples of a `moof` as walked. Returns true if that is one check too many.
+fn is_too_costly(found: &FoundMovie, moof: &Moof) -> bool {
+    let runs = moof.tracks.iter().flat_map(|traf| &traf.runs);
+    let samples = runs.map(|run| u64::from(run.count)).sum::<u64>() + 8 * moof.tracks.len() as u64;
+    found.checked.fetch_add(samples, Relaxed) + samples > MAX_CHECKED
+}
+
 /// Reads the `moof`s in a range until one has samples of described track number `number`, or, with
 /// `all`, every `moof` in the range. `expected` is the composition time on the source timeline that
 /// the index states for the start.
@@ -205,11 +217,10 @@ fn measure(
     all: bool,
 ) -> Result<Option<FragmentMeasurement>, Pause> {
     let Some((_, description)) = found.descriptions.get(number) else { return Ok(None) };
-    let defaults = found.movie.fragments.as_deref().unwrap_or_default();
     let presentation = description.edits.presentation;
     let mut track = fragmented_track(description);
     track.expected_composition = Some(expected + presentation.shift);
-    let mut tracks = [track];
+    let mut tracks = FragmentedTracks::new(vec![track]);
     let mut measured: Option<FragmentMeasurement> = None;
     let mut at = range.start;
     while at < range.end && (all || measured.is_none()) {
@@ -217,11 +228,15 @@ fn measure(
         if next.kind == b"moof" {
             let bytes = reader.whole(&next, "moof")?;
             let moof = Moof::parse(&bytes, at)?;
+            if is_too_costly(found, &moof) {
+                return Ok(None);
+            }
             let timed = moof.tracks.iter().any(|traf| {
                 traf.track_id == description.id && (traf.decode_time.is_some() || traf.tfxd.is_some())
             });
             let resolved =
-                moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
+                moof_samples::resolve(&moof, at, reader.object_size, &found.defaults, &mut tracks, |_, s| {
+                    let s = s.map_err(FragmentError::Track)?;
                     let first = presentation.time(s.decode_time, s.composition_offset);
                     let end = first + i64::from(s.duration);
                     let m = measured.get_or_insert(FragmentMeasurement {
@@ -242,7 +257,7 @@ fn measure(
                     m.count += 1;
                     m.bytes += u64::from(s.size);
                     m.duration += u64::from(s.duration);
-                    Ok(())
+                    Ok(Wanted::Yes)
                 });
             resolved.map_err(IndexError::from)?;
             let own_times = moof

@@ -86,8 +86,13 @@ const FINGERPRINT_HEAD: u64 = 64 << 10;
 /// to 700 bytes a second, and the media grows at least a hundred times as fast.
 const USUAL_SHARE: u64 = 64;
 
-/// Largest number of round trips. A fragmented file without an index takes one for each fragment.
-const MAX_ROUND_TRIPS: u32 = 1 << 18;
+/// Largest number of round trips, except for scans. Each repeats the walk over the boxes read so
+/// far. Trees of `sidx` take one for each level, seldom more.
+const MAX_ROUND_TRIPS: u32 = 128;
+
+/// Largest number of round trips of a scan. A fragmented file without an index takes one for each
+/// fragment.
+const MAX_SCAN_ROUND_TRIPS: u32 = 1 << 18;
 
 impl Locator {
     /// Returns a locator whose first read is the head.
@@ -165,11 +170,10 @@ impl Locator {
             Err(Pause::Fail(error)) => Err(error),
             Err(Pause::Read(ranges)) => {
                 let requested = self.still_missing(ranges);
-                if self.round_trips > MAX_ROUND_TRIPS {
-                    return Err(IndexError::OverLimit {
-                        what: "reads to index the object",
-                        limit: MAX_ROUND_TRIPS.into(),
-                    });
+                let limit = if self.scan.is_some() { MAX_SCAN_ROUND_TRIPS } else { MAX_ROUND_TRIPS };
+                if self.round_trips > limit {
+                    let limit = limit.into();
+                    return Err(IndexError::OverLimit { what: "reads to index the object", limit });
                 }
                 if requested.is_empty() {
                     return Err(IndexError::Malformed("reading the index does not terminate".to_owned()));
@@ -238,7 +242,7 @@ fn finish(
     outcome: FoundSamples,
     scan: Option<&Scan>,
 ) -> MediaIndex {
-    let FoundMovie { range, bytes, movie, descriptions, mut left_out } = found;
+    let FoundMovie { range, bytes, movie, descriptions, mut left_out, .. } = found;
     let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
     let mut scanned = (0, None);

@@ -12,6 +12,7 @@ use latemux_isobmff::{
     fragment::{Moof, TrackFragment},
     sample_flags,
 };
+use std::collections::BTreeMap;
 
 /// The properties of a track that its fragments depend on.
 #[derive(Debug, Clone)]
@@ -33,10 +34,48 @@ pub(crate) struct FragmentedTrack {
     pub(crate) listed: Option<i64>,
 }
 
+/// The tracks whose samples are wanted.
+#[derive(Debug)]
+pub(crate) struct FragmentedTracks {
+    tracks: Vec<FragmentedTrack>,
+    /// Index of each track by its ID. Hostile fragments name tracks a million times.
+    numbers: BTreeMap<u32, usize>,
+}
+
+impl FragmentedTracks {
+    pub(crate) fn new(tracks: Vec<FragmentedTrack>) -> Self {
+        // Of several tracks with one ID, the first counts.
+        let numbers = tracks.iter().enumerate().rev().map(|(number, track)| (track.id, number)).collect();
+        Self { tracks, numbers }
+    }
+
+    /// Makes a track be walked like one that is not wanted.
+    pub(crate) fn leave_out(&mut self, number: usize) {
+        self.numbers.retain(|_, other| *other != number);
+    }
+
+    fn number(&self, id: u32) -> Option<usize> {
+        self.numbers.get(&id).copied()
+    }
+}
+
+/// The fragment defaults of all tracks, by track ID.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FragmentDefaults(BTreeMap<u32, Trex>);
+
+impl FragmentDefaults {
+    /// Of several defaults for one track, the first count.
+    pub(crate) fn new(defaults: &[Trex]) -> Self {
+        Self(defaults.iter().rev().map(|trex| (trex.track_id, *trex)).collect())
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum FragmentError {
     /// Samples end beyond the object.
     Truncated(String),
+    /// The object has more samples than this limit.
+    OverLimit(u64),
     Track(TrackProblem),
 }
 
@@ -44,6 +83,9 @@ impl From<FragmentError> for IndexError {
     fn from(error: FragmentError) -> Self {
         match error {
             FragmentError::Truncated(what) => Self::Truncated(what),
+            FragmentError::OverLimit(limit) => {
+                Self::OverLimit { what: "samples for an object of this size", limit }
+            }
             FragmentError::Track(problem) => Self::Track(problem),
         }
     }
@@ -52,77 +94,104 @@ impl From<FragmentError> for IndexError {
 /// Largest number of samples of one track in a fragment: fragments of hours stay below it.
 const MAX_SAMPLES: u32 = 1 << 20;
 
-/// Passes every sample of `tracks` in a `moof` at `offset` to `sample`, with the track's index.
-/// Other tracks are walked too, since their sample sizes may determine the positions of these
-/// samples.
+/// The answer of a receiver of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// It takes further samples of the track.
+    Yes,
+    /// It leaves the track out.
+    No,
+}
+
+/// Passes every sample of `tracks` in a `moof` at `offset` to `found`, with the track's index. If
+/// a track cannot be read, passes its problem instead. A track that is left out is walked like
+/// tracks that are not wanted: their sample sizes may determine the positions of these samples.
 pub(crate) fn resolve(
     moof: &Moof,
     offset: u64,
     object_size: u64,
-    defaults: &[Trex],
-    tracks: &mut [FragmentedTrack],
-    mut sample: impl FnMut(usize, Sample) -> Result<(), FragmentError>,
+    defaults: &FragmentDefaults,
+    tracks: &mut FragmentedTracks,
+    mut found: impl FnMut(usize, Result<Sample, TrackProblem>) -> Result<Wanted, FragmentError>,
 ) -> Result<(), FragmentError> {
     let mut end_of_data = offset;
     for traf in &moof.tracks {
-        let number = tracks.iter().position(|track| track.id == traf.track_id);
-        let mut track = number.and_then(|number| tracks.get_mut(number));
-        if let Some(track) = track.as_deref_mut() {
-            check_description(traf, defaults, track)?;
+        let trex = defaults.0.get(&traf.track_id);
+        let mut wanted = None;
+        if let Some(number) = tracks.number(traf.track_id)
+            && let Some(track) = tracks.tracks.get(number)
+        {
+            let time = check_description(traf, trex, track).and_then(|()| decode_time(traf, track));
+            match time {
+                Ok(time) => wanted = Some((number, track.all_sync, time)),
+                Err(kind) => {
+                    found(number, Err(kind.of(traf.track_id)))?;
+                    tracks.leave_out(number);
+                }
+            }
         }
-        let mut time = track.as_deref().map(|track| decode_time(traf, track)).transpose()?;
         let base = match traf.base_data_offset {
             Some(base) => base,
             // §8.8.7.1: the `moof` for the first track, else the end of the previous track's data.
             None if traf.default_base_is_moof => offset,
             None => end_of_data,
         };
-        let sample_defaults = SampleDefaults::new(traf, defaults);
+        let sample_defaults = SampleDefaults::new(traf, trex);
         let mut at = base;
-        let mut count = 0;
+        let mut count = 0_u32;
         for run in &traf.runs {
             if let Some(from_base) = run.data_offset {
                 at = base.checked_add_signed(from_base.into()).ok_or_else(|| {
                     malformed(traf.track_id, "a run of samples starts before the start of the object")
                 })?;
             }
+            let beyond = || malformed(traf.track_id, "a sample ends beyond byte 2^64");
+            count = count.saturating_add(run.count);
+            if let Some((number, ..)) = wanted.filter(|_| count > MAX_SAMPLES) {
+                let what = format!("a fragment of more than {MAX_SAMPLES} samples");
+                found(number, Err(TrackProblemKind::TooLarge(what).of(traf.track_id)))?;
+                tracks.leave_out(number);
+                wanted = None;
+            }
+            if wanted.is_none() {
+                at = at.checked_add(run.bytes(sample_defaults.size)).ok_or_else(beyond)?;
+                continue;
+            }
             for entry in run.iter() {
                 let size = entry.size.unwrap_or(sample_defaults.size);
-                let end = at
-                    .checked_add(size.into())
-                    .ok_or_else(|| malformed(traf.track_id, "a sample ends beyond byte 2^64"))?;
-                if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
-                    count += 1;
-                    if count > MAX_SAMPLES {
-                        let what = format!("a fragment of more than {MAX_SAMPLES} samples");
-                        return Err(FragmentError::Track(TrackProblemKind::TooLarge(what).of(track.id)));
-                    }
-                    if end > object_size {
-                        return Err(FragmentError::Truncated(format!(
-                            "a sample of track {} ends at byte {end}, but the object ends at {object_size}",
-                            track.id
-                        )));
-                    }
-                    let duration = entry.duration.unwrap_or(sample_defaults.duration);
-                    let flags = entry.flags.unwrap_or(sample_defaults.flags);
-                    sample(
-                        number,
-                        Sample {
-                            offset: at,
-                            size,
-                            decode_time,
-                            duration,
-                            composition_offset: entry.composition_offset,
-                            sync: track.all_sync || sample_flags::is_sync(flags),
-                        },
-                    )?;
-                    time = Some(decode_time + i64::from(duration));
+                let end = at.checked_add(size.into()).ok_or_else(beyond)?;
+                let Some((number, all_sync, time)) = &mut wanted else {
+                    at = end;
+                    continue;
+                };
+                if end > object_size {
+                    return Err(FragmentError::Truncated(format!(
+                        "a sample of track {} ends at byte {end}, but the object ends at {object_size}",
+                        traf.track_id
+                    )));
                 }
+                let duration = entry.duration.unwrap_or(sample_defaults.duration);
+                let flags = entry.flags.unwrap_or(sample_defaults.flags);
+                let sample = Sample {
+                    offset: at,
+                    size,
+                    decode_time: *time,
+                    duration,
+                    composition_offset: entry.composition_offset,
+                    sync: *all_sync || sample_flags::is_sync(flags),
+                };
+                *time += i64::from(duration);
                 at = end;
+                if found(*number, Ok(sample))? == Wanted::No {
+                    tracks.leave_out(*number);
+                    wanted = None;
+                }
             }
         }
         end_of_data = at;
-        if let (Some(track), Some(time)) = (track, time) {
+        if let Some((number, _, time)) = wanted
+            && let Some(track) = tracks.tracks.get_mut(number)
+        {
             track.next = Some(time);
         }
     }
@@ -135,32 +204,28 @@ fn malformed(track: u32, what: &str) -> FragmentError {
 
 fn check_description(
     traf: &TrackFragment,
-    defaults: &[Trex],
+    trex: Option<&Trex>,
     track: &FragmentedTrack,
-) -> Result<(), FragmentError> {
-    let trex = defaults.iter().find(|trex| trex.track_id == traf.track_id);
+) -> Result<(), TrackProblemKind> {
     let named = traf.sample_description_index.or(trex.map(|trex| trex.sample_description_index));
     // 0 is not a valid index, but some writers of files with one sample entry put it into `trex`.
     match named {
         None | Some(0) => Ok(()),
         Some(index) if index == track.sample_description => Ok(()),
-        Some(_) => {
-            let kind = TrackProblemKind::Unsupported("a track with several sample entries in use".into());
-            Err(FragmentError::Track(kind.of(track.id)))
-        }
+        Some(_) => Err(TrackProblemKind::Unsupported("a track with several sample entries in use".into())),
     }
 }
 
 /// Returns the decode time of the first sample on the output timeline, never negative. It is the
 /// time of `tfdt`, else the end of the last fragment (as in ffmpeg, unless `tfxd` states a gap),
 /// else the time of `tfxd`, else the time the index expects.
-fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
+fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, TrackProblemKind> {
     let time = match traf.decode_time {
         Some(time) => i64::try_from(time).ok().and_then(|time| time.checked_add(track.shift)),
         None => Some(expected_decode_time(traf, track)),
     };
     time.filter(|time| *time <= Time::MAX_TICKS)
-        .ok_or_else(|| malformed(track.id, "a decode time beyond 2^61"))
+        .ok_or_else(|| TrackProblemKind::malformed("a decode time beyond 2^61"))
 }
 
 /// Returns the decode time of a fragment without `tfdt`.
@@ -195,8 +260,7 @@ struct SampleDefaults {
 }
 
 impl SampleDefaults {
-    fn new(traf: &TrackFragment, defaults: &[Trex]) -> Self {
-        let trex = defaults.iter().find(|trex| trex.track_id == traf.track_id);
+    fn new(traf: &TrackFragment, trex: Option<&Trex>) -> Self {
         Self {
             duration: traf.default_duration.or(trex.map(|trex| trex.duration)).unwrap_or(0),
             size: traf.default_size.or(trex.map(|trex| trex.size)).unwrap_or(0),
@@ -232,7 +296,7 @@ mod tests {
         let mut moof = Vec::new();
         smooth_fragment(&spec, 1, &mut moof).unwrap();
         let moof = Moof::parse(&moof.into(), 0).unwrap();
-        let mut tracks = [FragmentedTrack {
+        let mut tracks = FragmentedTracks::new(vec![FragmentedTrack {
             id: 1,
             timescale: Timescale::MILLIS,
             sample_description: 1,
@@ -241,10 +305,17 @@ mod tests {
             next: Some(Time::MAX_TICKS),
             expected_composition: None,
             listed: None,
-        }];
-        let mut read = || resolve(&moof, 0, 1 << 20, &[], &mut tracks, |_, _| Ok(()));
+        }]);
+        let mut problem = None;
+        let mut read = || {
+            let none = FragmentDefaults::default();
+            resolve(&moof, 0, 1 << 20, &none, &mut tracks, |_, found| {
+                problem = found.err();
+                Ok(Wanted::Yes)
+            })
+        };
         read().unwrap();
-        let Err(FragmentError::Track(problem)) = read() else { panic!("not refused") };
-        assert_eq!(problem.kind, TrackProblemKind::malformed("a decode time beyond 2^61"));
+        read().unwrap();
+        assert_eq!(problem.unwrap().kind, TrackProblemKind::malformed("a decode time beyond 2^61"));
     }
 }

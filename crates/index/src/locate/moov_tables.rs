@@ -43,6 +43,24 @@ pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TrackProb
     used.ok_or(TrackProblemKind::Empty)
 }
 
+/// Returns the number of samples, if reading them can be tried.
+pub(crate) fn sample_count(tables: &SampleTables, object_size: u64) -> Result<u32, TrackProblemKind> {
+    let count = tables.stsz.count();
+    if count == 0 {
+        return Err(TrackProblemKind::Empty);
+    }
+    if count > MAX_SAMPLES {
+        return Err(TrackProblemKind::TooLarge(format!("{count} samples, more than {MAX_SAMPLES}")));
+    }
+    if let SampleSizes::Constant { size, .. } = tables.stsz {
+        // No entries confirm this count, so the object must be large enough for it.
+        if u64::from(size) * u64::from(count) > object_size {
+            return malformed(format!("stsz: {count} samples of {size} bytes are larger than the object"));
+        }
+    }
+    Ok(count)
+}
+
 /// Packs the tables, except for the positions of chunks: those of all tracks are described together
 /// by [`SampleTable::place`]. Decode times start at 0 and all samples play. `all_sync` is for media
 /// in which an empty `stss` means nothing (audio, text).
@@ -54,13 +72,7 @@ pub(crate) fn read(
     object_size: u64,
     all_sync: bool,
 ) -> Result<SampleTable, TrackProblemKind> {
-    let count = tables.stsz.count();
-    if count == 0 {
-        return Err(TrackProblemKind::Empty);
-    }
-    if count > MAX_SAMPLES {
-        return Err(TrackProblemKind::TooLarge(format!("{count} samples, more than {MAX_SAMPLES}")));
-    }
+    let count = sample_count(tables, object_size)?;
     let mut builder = SampleTableBuilder::default();
     read_sizes_and_chunks(tables, object_size, &mut builder)?;
 
@@ -108,12 +120,6 @@ fn read_sizes_and_chunks(
     builder: &mut SampleTableBuilder,
 ) -> Result<(), TrackProblemKind> {
     let count = tables.stsz.count();
-    if let SampleSizes::Constant { size, .. } = tables.stsz {
-        // No entries confirm this count, so the object must be large enough for it.
-        if u64::from(size) * u64::from(count) > object_size {
-            return malformed(format!("stsz: {count} samples of {size} bytes are larger than the object"));
-        }
-    }
     let mut chunks = Chunks::new(tables);
     while let Some(chunk) = chunks.try_next()? {
         let end = chunk.offset.saturating_add(chunk.bytes);

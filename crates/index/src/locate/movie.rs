@@ -3,13 +3,15 @@
 use crate::{
     error::{IndexError, TrackProblem, TrackProblemKind},
     locate::{
+        limits::{most_samples, most_samples_elsewhere},
+        moof_samples::FragmentDefaults,
         object_reader::{ObjectReader, Pause},
         track_description::TrackDescription,
     },
 };
 use bytes::Bytes;
 use latemux_isobmff::{codec::coding_name, movie::Movie};
-use std::ops::Range;
+use std::{ops::Range, sync::atomic::AtomicU64};
 
 /// Largest number of boxes read before `moov`.
 const MAX_BOXES_BEFORE_MOOV: u32 = 1 << 12;
@@ -20,9 +22,12 @@ pub(crate) struct FoundMovie {
     pub(crate) range: Range<u64>,
     pub(crate) bytes: Bytes,
     pub(crate) movie: Movie,
+    pub(crate) defaults: FragmentDefaults,
     /// Tracks whose codec and structure can be served, each with its index in [`Movie::tracks`].
     pub(crate) descriptions: Vec<(usize, TrackDescription)>,
     pub(crate) left_out: Vec<TrackProblem>,
+    /// Number of samples walked so far to check an index against its fragments.
+    pub(crate) checked: AtomicU64,
 }
 
 /// Walks over the top-level boxes to `moov` and reads it.
@@ -46,7 +51,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
         }
         if found.kind == b"moov" {
             let bytes = reader.whole(&found, "moov")?;
-            return Ok(FoundMovie::parse(found.range, bytes)?);
+            return Ok(FoundMovie::parse(found.range, bytes, size)?);
         }
         cut_short = found.range.end > size;
         at = found.range.end;
@@ -74,7 +79,7 @@ fn is_file_start(kind: &[u8; 4]) -> bool {
 }
 
 impl FoundMovie {
-    fn parse(range: Range<u64>, bytes: Bytes) -> Result<Self, IndexError> {
+    fn parse(range: Range<u64>, bytes: Bytes, object_size: u64) -> Result<Self, IndexError> {
         let movie = Movie::parse(&bytes, range.start)?;
         let mut descriptions = Vec::new();
         let mut left_out = Vec::new();
@@ -97,6 +102,19 @@ impl FoundMovie {
                 }
             }
         }
-        Ok(Self { range, bytes, movie, descriptions, left_out })
+        for (is_elsewhere, limit) in
+            [(false, most_samples(object_size)), (true, most_samples_elsewhere(bytes.len() as u64))]
+        {
+            let these = descriptions.iter().filter(|(_, found)| found.is_elsewhere() == is_elsewhere);
+            let counts = these.filter_map(|(number, description)| {
+                let track = movie.tracks.get(*number)?.as_ref().ok()?;
+                description.sample_count(track, object_size)
+            });
+            if counts.map(u64::from).sum::<u64>() > limit {
+                return Err(IndexError::OverLimit { what: "samples for an object of this size", limit });
+            }
+        }
+        let defaults = FragmentDefaults::new(movie.fragments.as_deref().unwrap_or_default());
+        Ok(Self { range, bytes, movie, defaults, descriptions, left_out, checked: AtomicU64::new(0) })
     }
 }

@@ -3,12 +3,13 @@
 use crate::{
     error::{IndexError, TrackProblemKind},
     locate::{
-        moof_samples::{self, FragmentError, FragmentedTrack},
+        limits::most_samples,
+        moof_samples::{self, FragmentDefaults, FragmentError, FragmentedTrack, FragmentedTracks, Wanted},
         object_reader::{ObjectReader, Pause},
     },
     table::samples::{MAX_SAMPLES, Sample, SampleTable, SampleTableBuilder},
 };
-use latemux_isobmff::{boxes::trex::Trex, fragment::Moof};
+use latemux_isobmff::fragment::Moof;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -22,13 +23,15 @@ pub(crate) struct Scan {
     pub(crate) at: u64,
     /// Offsets of fragments that an incomplete index lists, ascending.
     known: Vec<u64>,
-    defaults: Vec<Trex>,
-    /// One entry for each of `collected`. A failed track gets the ID 0, which no fragment names.
-    tracks: Vec<FragmentedTrack>,
+    defaults: FragmentDefaults,
+    /// One entry for each of `collected`.
+    tracks: FragmentedTracks,
     collected: Vec<Result<ScannedTable, TrackProblemKind>>,
     /// Digest of all `moof`s read.
     pub(crate) digest: u128,
     pub(crate) moof_bytes: u64,
+    /// Number of samples of all tracks so far.
+    samples: u64,
 }
 
 impl Scan {
@@ -36,7 +39,7 @@ impl Scan {
     pub(crate) fn new(
         at: u64,
         known: Vec<u64>,
-        defaults: Vec<Trex>,
+        defaults: FragmentDefaults,
         tracks: Vec<(FragmentedTrack, Option<SampleTable>)>,
     ) -> Self {
         let (mut tracks, before): (Vec<_>, Vec<_>) = tracks.into_iter().unzip();
@@ -52,7 +55,8 @@ impl Scan {
                 Ok(collected)
             })
             .collect();
-        Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0 }
+        let tracks = FragmentedTracks::new(tracks);
+        Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0, samples: 0 }
     }
 
     /// Continues from box to box as far as bytes have been read.
@@ -98,52 +102,26 @@ impl Scan {
         std::iter::once(self.at).chain(later.copied()).map(|offset| reader.window(offset)).collect()
     }
 
+    /// Collects the samples of a `moof`. A track that cannot be read is left out, and the others
+    /// still play.
     fn collect(&mut self, moof: &Moof, offset: u64, object_size: u64) -> Result<(), Pause> {
-        loop {
-            let mut tracks = self.tracks.clone();
-            let mut samples: Vec<(usize, Sample)> = Vec::new();
-            let resolved = moof_samples::resolve(
-                moof,
-                offset,
-                object_size,
-                &self.defaults,
-                &mut tracks,
-                |number, sample| {
-                    samples.push((number, sample));
-                    Ok(())
-                },
-            );
-            let failed = match resolved {
-                Ok(()) => {
-                    self.tracks = tracks;
-                    samples.iter().for_each(|(number, sample)| self.push(*number, sample));
-                    return Ok(());
-                }
-                Err(FragmentError::Track(problem)) => problem,
-                Err(truncated) => return Err(truncated.into()),
-            };
-            // The failed track is left out, and the others still play.
-            let Some(number) = self.tracks.iter().position(|track| track.id == failed.track && track.id != 0)
-            else {
-                return Err(IndexError::Track(failed).into());
-            };
-            self.fail(number, failed.kind);
-        }
-    }
-
-    fn push(&mut self, number: usize, sample: &Sample) {
-        let Some(Ok(collected)) = self.collected.get_mut(number) else { return };
-        if let Err(kind) = collected.push(sample) {
-            self.fail(number, kind);
-        }
-    }
-
-    fn fail(&mut self, number: usize, kind: TrackProblemKind) {
-        if let (Some(track), Some(collected)) = (self.tracks.get_mut(number), self.collected.get_mut(number))
-        {
-            track.id = 0;
-            *collected = Err(kind);
-        }
+        let limit = most_samples(object_size);
+        let Self { collected, defaults, tracks, samples, .. } = self;
+        moof_samples::resolve(moof, offset, object_size, defaults, tracks, |number, sample| {
+            *samples += 1;
+            if *samples > limit {
+                return Err(FragmentError::OverLimit(limit));
+            }
+            if let Some(track) = collected.get_mut(number)
+                && let Ok(table) = track
+                && let Err(kind) = sample.map_err(|problem| problem.kind).and_then(|s| table.push(&s))
+            {
+                *track = Err(kind);
+                return Ok(Wanted::No);
+            }
+            Ok(Wanted::Yes)
+        })?;
+        Ok(())
     }
 }
 

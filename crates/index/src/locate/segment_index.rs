@@ -12,10 +12,14 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_isobmff::{Time, boxes::sidx::Sidx, time::Round};
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Largest depth of references from index to index. In a chain, each index adds a level.
 const MAX_DEPTH: u32 = 64;
+
+/// Largest number of `sidx` boxes of an object. Files have one for each track, or some hundred in
+/// a tree.
+const MAX_BOXES: usize = 1 << 11;
 
 /// Largest number of fragments in one tree of `sidx`.
 const MAX_FRAGMENTS: usize = 1 << 20;
@@ -46,13 +50,15 @@ pub(crate) fn read(
     roots: &[TopBox],
 ) -> Result<IndexReading, Pause> {
     let mut trees: Vec<SidxTree> = Vec::new();
-    let mut boxes: Vec<(u64, Bytes)> = Vec::new();
+    let mut boxes: BTreeMap<u64, Bytes> = BTreeMap::new();
+    let mut bytes = 0;
     for root in roots {
         // A `sidx` that another one has referred to is no root.
-        if boxes.iter().any(|(offset, _)| *offset == root.range.start) {
+        if boxes.contains_key(&root.range.start) {
             continue;
         }
-        let mut walk = SidxWalk { reader, boxes: &mut boxes, media: Vec::new(), same_scale: true };
+        let mut walk =
+            SidxWalk { reader, boxes: &mut boxes, bytes: &mut bytes, media: Vec::new(), same_scale: true };
         let sidx = walk.read_index(root, None, MAX_DEPTH)?;
         let repeated = trees.iter().any(|tree| tree.reference_id == sidx.reference_id);
         let same_scale = walk.same_scale;
@@ -89,6 +95,7 @@ pub(crate) fn read(
     if end < reader.object_size && has_more_media(reader, end, &tracks)? {
         return Ok(IndexReading::Incomplete(starts(&trees)));
     }
+    let boxes = boxes.into_iter().collect();
     Ok(IndexReading::Complete(FragmentIndex { source: IndexSource::SegmentIndex, boxes, tracks, end }))
 }
 
@@ -140,7 +147,9 @@ fn indexed_track(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> Option<I
 
 struct SidxWalk<'a, 'r> {
     reader: &'a ObjectReader<'r>,
-    boxes: &'a mut Vec<(u64, Bytes)>,
+    /// The boxes read so far by offset, and their size in bytes.
+    boxes: &'a mut BTreeMap<u64, Bytes>,
+    bytes: &'a mut u64,
     media: Vec<Subsegment>,
     same_scale: bool,
 }
@@ -150,18 +159,22 @@ impl SidxWalk<'_, '_> {
     fn read_index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
         let bytes = self.reader.whole(at, "sidx")?;
         let sidx = Sidx::parse(&bytes, at.range.start)?;
-        let read: u64 = self.boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         if depth == 0 {
             return Err(IndexError::OverLimit { what: "levels of sidx", limit: MAX_DEPTH.into() }.into());
         }
-        if self.boxes.iter().any(|(offset, _)| *offset == at.range.start) {
+        if self.boxes.contains_key(&at.range.start) {
             return Err(IndexError::Malformed("sidx: circular references".to_owned()).into());
         }
-        if read > self.reader.limits.max_index {
+        if *self.bytes > self.reader.limits.max_index {
             let limit = self.reader.limits.max_index;
-            return Err(IndexError::TooLarge { what: "all sidx boxes together", value: read, limit }.into());
+            let value = *self.bytes;
+            return Err(IndexError::TooLarge { what: "all sidx boxes together", value, limit }.into());
         }
-        self.boxes.push((at.range.start, bytes));
+        if self.boxes.len() == MAX_BOXES {
+            return Err(IndexError::OverLimit { what: "sidx boxes", limit: MAX_BOXES as u64 }.into());
+        }
+        *self.bytes += bytes.len() as u64;
+        self.boxes.insert(at.range.start, bytes);
         self.same_scale &= parent.is_none_or(|parent| parent.timescale == sidx.timescale);
 
         let mut ranges = Vec::with_capacity(sidx.references.len());

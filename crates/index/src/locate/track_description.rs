@@ -78,6 +78,11 @@ impl TrackDescription {
         })
     }
 
+    /// Returns true if its media lies in another object than its `moov`.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.location.is_some()
+    }
+
     /// Returns the problem of this track.
     pub(crate) fn problem(&self, kind: TrackProblemKind) -> TrackProblem {
         let (handler, coding) = (Some(self.handler), Some(self.sample_entry.format));
@@ -107,10 +112,18 @@ impl TrackDescription {
         track: &movie::Track,
         object_size: u64,
     ) -> Result<SampleTable, TrackProblemKind> {
-        // The size of another object is checked when that object is read, see
-        // `MediaIndex::of_media`.
-        let object_size = if self.location.is_some() { moov_tables::MAX_OBJECT_SIZE } else { object_size };
-        moov_tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
+        moov_tables::read(&track.tables, self.size_of_media(object_size), self.kind != TrackKind::Video)
+    }
+
+    /// Returns the number of samples in `moov`, unless [`Self::read_tables`] refuses it at once.
+    pub(crate) fn sample_count(&self, track: &movie::Track, object_size: u64) -> Option<u32> {
+        moov_tables::sample_count(&track.tables, self.size_of_media(object_size)).ok()
+    }
+
+    /// Returns the size of the object that holds the media, in bytes. That of another object is
+    /// checked when that object is read, see `MediaIndex::of_media`.
+    fn size_of_media(&self, object_size: u64) -> u64 {
+        if self.is_elsewhere() { moov_tables::MAX_OBJECT_SIZE } else { object_size }
     }
 
     /// Makes the track from all its samples on the source timeline, and applies the edit list.

@@ -130,6 +130,14 @@ pub enum Samples {
 }
 
 impl Track {
+    /// Returns the number of its samples, or of its fragments if only those are known.
+    pub fn sample_count(&self) -> u64 {
+        match &self.samples {
+            Samples::Table(table) => table.len().into(),
+            Samples::Fragments(table) => table.len().into(),
+        }
+    }
+
     /// Returns the average bit rate in bits per second as names and server manifests state it:
     /// rounded to thousands, and at least 1000.
     pub fn rounded_bitrate(&self) -> u64 {
@@ -145,6 +153,20 @@ impl MediaIndex {
             track.language = language;
         }
         self
+    }
+
+    /// Returns the number of samples of all tracks, or of fragments if only those are known.
+    pub fn sample_count(&self) -> u64 {
+        self.tracks.iter().map(Track::sample_count).sum()
+    }
+
+    /// Returns a number that the sync samples of all tracks do not exceed.
+    pub fn sync_count(&self) -> u64 {
+        let of = |track: &Track| match &track.samples {
+            Samples::Table(table) => table.sync_count().into(),
+            Samples::Fragments(table) => u64::from(table.len()),
+        };
+        self.tracks.iter().map(of).sum()
     }
 
     /// Returns the number of bytes of memory the index holds.

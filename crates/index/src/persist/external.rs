@@ -3,6 +3,7 @@
 
 use crate::{
     error::IndexError,
+    locate::limits::most_samples,
     media::{MediaIndex, Samples, Track, stamp::MediaStamp},
 };
 use std::sync::Arc;
@@ -50,6 +51,10 @@ impl MediaIndex {
     pub fn of_media(mut self, size: u64, head: &[u8]) -> Result<Self, IndexError> {
         if let Some(what) = self.stamp.and_then(|stamp| stamp.differs(size, head)) {
             return Err(IndexError::Stale(what));
+        }
+        let limit = most_samples(size);
+        if self.sample_count() > limit {
+            return Err(IndexError::OverLimit { what: "samples for an object of this size", limit });
         }
         let end = self.tracks.iter().map(|track| (track.id, end_of_samples(track)));
         if let Some((track, end)) = end.max_by_key(|&(_, end)| end)

@@ -164,6 +164,11 @@ impl SampleTable {
         self.durations.constant_in(self.in_columns(&range))
     }
 
+    /// Returns a number that the sync samples do not exceed.
+    pub(crate) fn sync_count(&self) -> u32 {
+        self.sync.as_ref().map_or(self.len(), |gaps| gaps.len().min(self.len()))
+    }
+
     /// Returns true if every sample is a sync sample.
     pub fn all_sync(&self) -> bool {
         self.sync.is_none()

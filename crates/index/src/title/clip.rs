@@ -21,6 +21,9 @@ use std::{iter, ops::Range};
 /// Largest number of sync samples examined for one cut. Only hostile files have more.
 const MAX_STEPS: usize = 4096;
 
+/// Largest number of cut points of the lead track that are compared with those of all other video.
+const MAX_SHARED_STEPS: usize = 512;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClipEdge {
     /// A boundary of the grid, as the index of the segment that starts there. One past the last
@@ -44,8 +47,7 @@ impl Title {
     /// `begin` must be before `end`. Tracks without samples there have no segments. Returns `None`
     /// if the title ends at or before `begin`, or begins at or after `end`. O(segments).
     pub fn clipped(&self, begin: Option<Time>, end: Option<Time>) -> Option<Self> {
-        let start = *self.grid.starts.first()?;
-        if begin.is_some_and(|begin| begin >= self.grid.end) || end.is_some_and(|end| end <= start) {
+        if !self.is_in_title(begin, end) {
             return None;
         }
         let from = begin.map_or(ClipEdge::Grid(0), |time| self.begin_edge(time));
@@ -55,6 +57,27 @@ impl Title {
             tracks.iter().filter_map(|t| Some(Time::new(*t.times.first()?, self.track(t).timescale)));
         let start = starts.min().unwrap_or(self.start);
         Some(self.selected(tracks, self.unlisted.clone(), start))
+    }
+
+    /// Returns the times at which a clip is cut: at or before `begin`, and at or after `end`.
+    /// `None` stands for the start and the end of the title. Clips between the returned times and
+    /// the requested ones are equal. Returns `None` if [`Self::clipped`] does.
+    pub fn clip_cuts(&self, begin: Option<Time>, end: Option<Time>) -> Option<(Option<Time>, Option<Time>)> {
+        if !self.is_in_title(begin, end) {
+            return None;
+        }
+        let time = |edge| match edge {
+            ClipEdge::Inside(time) => Some(time),
+            ClipEdge::Grid(segment) => self.grid.starts.get(segment as usize).copied(),
+        };
+        let begin = begin.map(|time| self.begin_edge(time)).filter(|edge| *edge != ClipEdge::Grid(0));
+        Some((begin.and_then(time), end.and_then(|end| time(self.end_edge(end)))))
+    }
+
+    /// Returns true if a clip has any time in common with the title.
+    fn is_in_title(&self, begin: Option<Time>, end: Option<Time>) -> bool {
+        let Some(&start) = self.grid.starts.first() else { return false };
+        begin.is_none_or(|begin| begin < self.grid.end) && end.is_none_or(|end| end > start)
     }
 
     fn segments_of_grid(&self) -> u32 {
@@ -98,7 +121,7 @@ impl Title {
         first: Option<u32>,
         step: impl Fn(u32) -> Option<u32>,
     ) -> Option<Time> {
-        let times = iter::successors(first, |&point| step(point)).take(MAX_STEPS);
+        let times = iter::successors(first, |&point| step(point)).take(MAX_SHARED_STEPS);
         let mut times = times.map_while(|point| Some(Time::new(points.time(point)?, points.track.timescale)));
         times.find(|&time| self.all_video_at(time))
     }

@@ -14,14 +14,19 @@ pub use default_order::ObjectOrder;
 use crate::{
     error::IndexError,
     grid::{
-        Alignment, Grid,
+        Alignment, Grid, MAX_SEGMENTS,
         cut_points::{CutPoints, CutTrack},
     },
     media::{MediaIndex, Samples, Track, TrackKind, fragment_samples::KnownFragments},
     table::samples::Sample,
 };
 use latemux_isobmff::Time;
-use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 use xxhash_rust::xxh3::Xxh3;
 
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
@@ -146,6 +151,7 @@ impl Title {
                 });
             }
         }
+        check_track_counts(&objects, &chosen)?;
         let track_at = |&(object, track): &(usize, usize)| &objects[object].tracks[track];
         // The sort is stable: tracks that compare equal stay in object order.
         chosen.sort_by_key(|indexes| {
@@ -171,13 +177,14 @@ impl Title {
         named: Vec<NamedTrack>,
         target: Duration,
     ) -> Result<Self, IndexError> {
-        let mut taken = BTreeSet::new();
+        let mut names = UniqueNames::default();
         let mut chosen = Vec::new();
         for NamedTrack { object, track, name } in named {
             if objects.get(object).is_some_and(|object| track < object.tracks.len()) {
-                chosen.push(((object, track), unique(name, &mut taken)));
+                chosen.push(((object, track), names.unique(&name)));
             }
         }
+        check_track_counts(&objects, chosen.iter().map(|(track, _)| track))?;
         chosen.sort_by_key(|((object, track), name)| {
             let kind = objects[*object].tracks[*track].kind;
             (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
@@ -205,6 +212,10 @@ impl Title {
         let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
             return Err(refused(objects.iter().map(|object| &**object)));
         };
+        if grid.segment_count() > MAX_SEGMENTS {
+            let limit = MAX_SEGMENTS as u64;
+            return Err(IndexError::OverLimit { what: "segments in one title", limit });
+        }
         if alignment == Alignment::Misaligned {
             problems.push(TitleProblem {
                 object: None,
@@ -367,17 +378,52 @@ pub struct NamedTrack {
     pub name: TrackName,
 }
 
-/// Returns the name, or the first of `_1`, `_2`, … that is free.
-fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
-    let numbered = (1_u32..).map(|n| TrackName { stem: format!("{}_{n}", name.stem), bitrate: name.bitrate });
-    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
-    let free = free.unwrap_or(name);
-    taken.insert(free.clone());
-    free
+/// Largest number of video tracks of a title, and of all its tracks.
+const MAX_VIDEO_TRACKS: usize = 64;
+const MAX_TRACKS: usize = 1024;
+
+/// Checks the number of tracks of a title.
+fn check_track_counts<'a>(
+    objects: &[Arc<MediaIndex>],
+    chosen: impl IntoIterator<Item = &'a (usize, usize)>,
+) -> Result<(), IndexError> {
+    let mut tracks = 0;
+    let mut videos = 0;
+    for &(object, track) in chosen {
+        tracks += 1;
+        videos += usize::from(objects[object].tracks[track].kind == TrackKind::Video);
+    }
+    let over = |what, limit: usize| Err(IndexError::OverLimit { what, limit: limit as u64 });
+    if videos > MAX_VIDEO_TRACKS {
+        return over("video tracks in one title", MAX_VIDEO_TRACKS);
+    }
+    if tracks > MAX_TRACKS { over("tracks in one title", MAX_TRACKS) } else { Ok(()) }
+}
+
+/// Names of tracks, each given once.
+#[derive(Default)]
+struct UniqueNames {
+    taken: BTreeSet<TrackName>,
+    /// For each name that was wanted again, the first number that may be free.
+    next: BTreeMap<TrackName, u32>,
+}
+
+impl UniqueNames {
+    /// Returns the name, or the first of `_1`, `_2`, … that is free.
+    fn unique(&mut self, name: &TrackName) -> TrackName {
+        let mut free = name.clone();
+        while self.taken.contains(&free) {
+            let number = self.next.entry(name.clone()).or_insert(1);
+            free.stem = format!("{}_{number}", name.stem);
+            *number += 1;
+        }
+        self.taken.insert(free.clone());
+        free
+    }
 }
 
 fn names(tracks: &[&Track]) -> Vec<TrackName> {
-    let mut taken = BTreeSet::new();
+    let mut names = UniqueNames::default();
     tracks
         .iter()
         .map(|track| {
@@ -390,7 +436,7 @@ fn names(tracks: &[&Track]) -> Vec<TrackName> {
                 known if known.is_known() => format!("{word}_{known}"),
                 _ => word.to_owned(),
             };
-            unique(TrackName { stem, bitrate: track.rounded_bitrate() }, &mut taken)
+            names.unique(&TrackName { stem, bitrate: track.rounded_bitrate() })
         })
         .collect()
 }
@@ -452,8 +498,13 @@ impl TitleTrack {
         let mut reorder = 0;
         let mut points = CutPoints::new(by);
         // The first cut includes everything before the second boundary, priming too.
-        for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
+        let mut next = 1;
+        while let Some(&boundary) = grid.starts.get(next) {
             let Some(point) = points.boundary(boundary) else { break };
+            // The last of the boundaries that are cut at this point.
+            let last = points.last_boundary_at(point, &grid.starts, next);
+            let number = u32::try_from(next).unwrap_or(u32::MAX);
+            next = last + 1;
             let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
             let (earliest, reordered) = by.earliest(point);
             if point.index > cut && earliest > time {
@@ -461,13 +512,14 @@ impl TitleTrack {
                 cuts.push(point.index);
                 times.push(earliest);
                 grid_segments.push(number);
-            } else if point.index == cut
+            }
+            if cuts.last() == Some(&point.index)
                 && matches!(track.samples, Samples::Table(_))
-                && let Some(last) = grid_segments.last_mut()
+                && let Some(segment) = grid_segments.last_mut()
             {
-                // The last segment starts after this boundary too: the grid segment before is
+                // The segment starts after these boundaries too: the grid segments before are
                 // empty.
-                *last = number;
+                *segment = u32::try_from(last).unwrap_or(u32::MAX);
             }
         }
         cuts.push(len);

@@ -71,6 +71,14 @@ impl TrackRun {
         self.flags & PER_SAMPLE == 0
     }
 
+    /// Returns the sum of the sizes of all samples in bytes. O(1) if samples state no sizes.
+    pub fn bytes(&self, default_size: u32) -> u64 {
+        if self.flags & SAMPLE_SIZE == 0 {
+            return u64::from(default_size) * u64::from(self.count);
+        }
+        self.iter().map(|sample| u64::from(sample.size.unwrap_or(default_size))).sum()
+    }
+
     /// Iterates over the samples in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = TrunSample> + '_ {
         let len = entry_len(self.flags);
