@@ -155,6 +155,12 @@ pub enum Error {
     /// All connections are in use. Only health checks are answered on further ones.
     #[error("too many connections are open")]
     TooManyConnections,
+    /// Too many titles and manifests are being made.
+    #[error("no place to make the title or manifest within {after:?}: too many others are being made")]
+    TitleBusy {
+        /// Time limit.
+        after: Duration,
+    },
     /// A defect of this program.
     #[error("internal error: {0}")]
     Internal(&'static str),
@@ -207,6 +213,7 @@ impl Error {
             Self::TooBusy => "too_busy",
             Self::TooManyRequests { .. } => "too_many_requests",
             Self::TooManyConnections => "too_many_connections",
+            Self::TitleBusy { .. } => "title_busy",
             Self::Internal(_) => "internal",
         }
     }
@@ -234,7 +241,9 @@ impl Error {
             Self::Index { error, .. } => (index_status(error.reason()), Source),
             Self::Pack(error) => match error {
                 PackError::CannotCarry { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Source),
-                PackError::TooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, Source),
+                PackError::TooLarge(_) | PackError::ManifestTooLarge { .. } => {
+                    (StatusCode::UNPROCESSABLE_ENTITY, Source)
+                }
                 // No such track or segment. A new variant with another status needs its own arm.
                 _ => (StatusCode::NOT_FOUND, Client),
             },
@@ -251,6 +260,7 @@ impl Error {
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
             Self::TooBusy | Self::TooManyConnections => (StatusCode::SERVICE_UNAVAILABLE, Client),
             Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, Client),
+            Self::TitleBusy { .. } => (StatusCode::SERVICE_UNAVAILABLE, Origin),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, Origin),
         }
     }
@@ -264,7 +274,8 @@ impl Error {
             Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. })
             | Self::TooBusy
             | Self::TooManyRequests { .. }
-            | Self::TooManyConnections => Some(1),
+            | Self::TooManyConnections
+            | Self::TitleBusy { .. } => Some(1),
             _ => None,
         }
     }

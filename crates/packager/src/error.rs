@@ -37,6 +37,12 @@ pub enum PackError {
     /// The segment is too large to address or to hold, such as a `trun` of more than 4 GiB.
     #[error("segment too large: {0}")]
     TooLarge(&'static str),
+    /// The manifest would be longer than manifests are made.
+    #[error("the manifest has more than {limit} bytes")]
+    ManifestTooLarge {
+        /// Largest size of a manifest in bytes.
+        limit: usize,
+    },
 }
 
 impl PackError {
@@ -50,6 +56,7 @@ impl PackError {
             Self::NothingSelected => "filter_selects_nothing",
             Self::NothingInClip => "clip_empty",
             Self::TooLarge(_) => "segment_too_large",
+            Self::ManifestTooLarge { .. } => "manifest_too_large",
         }
     }
 }

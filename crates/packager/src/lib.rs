@@ -23,6 +23,7 @@ pub mod error;
 pub mod manifest;
 pub mod pack;
 mod part;
+mod peak;
 pub mod plan;
 pub mod segment;
 pub mod selection;

@@ -3,6 +3,7 @@
 
 use crate::{
     carry::Protocol,
+    peak::highest_run,
     segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
@@ -256,26 +257,10 @@ impl Bitrate {
         // EXT-X-TARGETDURATION: rounded to whole seconds (RFC 8216bis §4.4.3.1), in ticks.
         let target = ((2 * longest + timescale) / (2 * timescale)).max(1) * timescale;
         let (bytes, ticks) = total(segments);
-        let mut peak = 0;
-        let mut has_run = false;
-        for start in 0..segments.len() {
-            let mut run_bytes = 0;
-            let mut run_ticks = 0;
-            for segment in segments.iter().skip(start) {
-                run_bytes += u128::from(segment.bytes);
-                run_ticks += u128::from(segment.duration.max(1));
-                if 2 * run_ticks > 3 * target {
-                    break;
-                }
-                if 2 * run_ticks >= target {
-                    peak = peak.max(rate(run_bytes, run_ticks));
-                    has_run = true;
-                }
-            }
-        }
         let average = rate(bytes, ticks);
         // A title shorter than half a target has no such run.
-        Self { peak: if has_run { peak.max(average) } else { average }, average }
+        let peak = highest_run(segments, target).map_or(0, |run| rate(run.bytes, run.ticks));
+        Self { peak: peak.max(average), average }
     }
 
     /// Returns the bit rates of tracks packed together, or fetched together ([`muxed_sizes`]).

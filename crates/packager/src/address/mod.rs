@@ -25,6 +25,7 @@ pub use parameter::MINIMUM_SEGMENT;
 pub use resource::{DashTemplate, HlsContainer, Resource};
 
 use crate::selection::Selection;
+use latemux_index::Title;
 use query::QueryOptions;
 
 /// A resource of a title, as one URL names it.
@@ -71,6 +72,17 @@ impl Address {
         let mut selection = options.selection()?;
         selection.clip = clip.unwrap_or(selection.clip);
         Ok(Self { profile: Profile::Native, base, resource, selection })
+    }
+
+    /// Returns the address with its clip moved to where the title is cut, if that is elsewhere: the
+    /// manifests of all clips that hold the same segments are then one. Only native URLs can state
+    /// such times; in other forms, the path of the request states the clip.
+    pub fn at_cuts(&self, title: &Title) -> Option<Self> {
+        if self.profile != Profile::Native {
+            return None;
+        }
+        let clip = self.selection.clip.at_cuts(title)?;
+        Some(Self { selection: Selection { clip, ..self.selection.clone() }, ..self.clone() })
     }
 
     /// Returns the NAME that printed URLs of this title carry, percent-encoded.

@@ -9,7 +9,7 @@ mod adaptation;
 mod describe;
 
 use super::{
-    MICROS, carries_none, is_listed,
+    MICROS, carries_none, check_size, is_listed,
     timeline::Timeline,
     xml::{StartTag, Xml},
 };
@@ -29,7 +29,8 @@ use latemux_isobmff::{
 };
 
 /// Returns the MPD of the selected part of a title. O(samples). Fails with
-/// [`PackError::CannotCarry`] if DASH carries no track of the title.
+/// [`PackError::CannotCarry`] if DASH carries no track of the title, with
+/// [`PackError::ManifestTooLarge`] for too many tracks and segments.
 pub(crate) fn mpd(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -72,7 +73,7 @@ pub(crate) fn mpd(
     xml.tag("Period").attr("id", 1).attr("start", "PT0S").children();
     let writer = MpdWriter::new(&sets, links, template, start);
     for (number, set) in (1..).zip(&sets) {
-        writer.write_set(&mut xml, number, set);
+        writer.write_set(&mut xml, number, set)?;
     }
     Ok(xml.finish())
 }
@@ -103,8 +104,8 @@ impl<'a> MpdWriter<'a> {
         }
     }
 
-    fn write_set(&self, xml: &mut Xml, number: u32, set: &AdaptationSet<'_>) {
-        let Some(first) = set.representations.first() else { return };
+    fn write_set(&self, xml: &mut Xml, number: u32, set: &AdaptationSet<'_>) -> Result<(), PackError> {
+        let Some(first) = set.representations.first() else { return Ok(()) };
         let kind = first.track.kind;
         let language = &first.track.language;
         let (content_type, mime_type) = match kind {
@@ -143,8 +144,10 @@ impl<'a> MpdWriter<'a> {
         }
         for representation in &set.representations {
             self.write_representation(xml, representation, shared.is_none());
+            check_size(xml.text())?;
         }
         xml.close();
+        check_size(xml.text())
     }
 
     fn write_representation(&self, xml: &mut Xml, r: &Representation<'_>, has_own_timeline: bool) {

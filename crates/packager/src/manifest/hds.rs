@@ -6,7 +6,7 @@
 mod bootstrap;
 mod metadata;
 
-use super::{carries_none, is_listed, track, video_of, xml::Xml};
+use super::{carries_none, check_size, is_listed, track, video_of, xml::Xml};
 use crate::{
     PackError,
     address::Links,
@@ -58,9 +58,11 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
             .attr("profile", "named")
             .attr("id", format_args!("bootstrap{number}"))
             .text(&base64(&bootstrap::information(times)));
+        check_size(xml.text())?;
     }
     for (media, bootstrap) in media.iter().zip(shared) {
         media.write(&mut xml, selected, links, bootstrap, millis);
+        check_size(xml.text())?;
     }
     Ok(xml.finish())
 }

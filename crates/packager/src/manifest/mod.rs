@@ -26,6 +26,15 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
     None => Timescale::MILLIS,
 };
 
+/// Largest size of a manifest in bytes: a playlist of the longest title that is served, with long
+/// names in its URLs.
+pub const MAX_BYTES: usize = 16 << 20;
+
+/// Checks the size of a manifest while it is written. Fails with [`PackError::ManifestTooLarge`].
+fn check_size(text: &str) -> Result<(), PackError> {
+    if text.len() > MAX_BYTES { Err(PackError::ManifestTooLarge { limit: MAX_BYTES }) } else { Ok(()) }
+}
+
 /// Returns a track by its index into [`Title::tracks`], which must be in range.
 fn track(title: &Title, index: usize) -> &Track {
     title.track(&title.tracks()[index])

@@ -5,7 +5,7 @@
 
 mod codec;
 
-use super::{carries_none, is_listed, timeline::Timeline, video_of, xml::Xml};
+use super::{carries_none, check_size, is_listed, timeline::Timeline, video_of, xml::Xml};
 use crate::{
     PackError,
     address::Links,
@@ -16,7 +16,7 @@ use crate::{
 use codec::CodecAttributes;
 use latemux_index::{Track, media::TrackKind, title::TitleTrack};
 use latemux_isobmff::codec::Media;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the client manifest of the selected part of a title. O(segments). Fails with
 /// [`PackError::CannotCarry`] if Smooth Streaming carries no track of the title.
@@ -38,6 +38,7 @@ pub(crate) fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Res
         .children();
     for stream in &streams {
         stream.write(&mut xml, links);
+        check_size(xml.text())?;
     }
     Ok(xml.finish())
 }
@@ -66,6 +67,8 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
     let mut streams: Vec<Stream<'a>> = Vec::new();
     let stems: BTreeSet<&str> = title.tracks().iter().map(|t| t.name.stem.as_str()).collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
+    // For each stem, the first number that may be free.
+    let mut next: BTreeMap<&str, u32> = BTreeMap::new();
     for (i, title_track) in title.tracks().iter().enumerate() {
         let track = title.track(title_track);
         if !is_listed(title, i, Protocol::Smooth) {
@@ -87,9 +90,12 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
             continue;
         }
         // A rendition with another coding or other cuts is a stream with a name of its own.
-        let numbered = (1_u32..).map(|n| format!("{stem}_{n}")).filter(|name| !stems.contains(name.as_str()));
-        let free = std::iter::once(stem.to_owned()).chain(numbered).find(|name| !names.contains(name));
-        let name = free.unwrap_or_else(|| stem.to_owned());
+        let mut name = stem.to_owned();
+        while names.contains(&name) || name != stem && stems.contains(name.as_str()) {
+            let number = next.entry(stem).or_insert(1);
+            name = format!("{stem}_{number}");
+            *number += 1;
+        }
         names.insert(name.clone());
         let four_cc = level.codec.four_cc.clone();
         streams.push(Stream { name, stem, kind: track.kind, four_cc, times, levels: vec![level], extent });

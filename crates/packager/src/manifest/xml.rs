@@ -58,6 +58,11 @@ impl Xml {
         }
     }
 
+    /// Returns the text so far.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Closes all open elements and returns the text.
     pub(super) fn finish(mut self) -> String {
         while !self.open.is_empty() {

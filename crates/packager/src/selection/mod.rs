@@ -5,8 +5,10 @@ mod selected;
 
 pub(crate) use selected::Selected;
 
+use crate::segment::NANOS;
 use filter::Filter;
-use latemux_index::title::TrackName;
+use latemux_index::{Title, title::TrackName};
+use latemux_isobmff::{Time, time::Round};
 use std::time::Duration;
 
 /// The selected part of a title. By default it is everything, cut as by the grid.
@@ -71,6 +73,21 @@ impl Clip {
     /// Returns the end of the clip; `None` for the end of the title.
     pub fn end(self) -> Option<Duration> {
         self.end
+    }
+
+    /// Returns the clip between the times at which a title is cut for this one, unless it is this
+    /// one. Times are rounded to nanoseconds, towards the inside of the clip.
+    pub(crate) fn at_cuts(self, title: &Title) -> Option<Self> {
+        if self.is_everything() {
+            return None;
+        }
+        let time = |time: Duration| Time::new(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX), NANOS);
+        let nanos = |time: Time, round| u64::try_from(time.in_scale(NANOS, round)).ok();
+        let (begin, end) = title.clip_cuts(self.begin.map(time), self.end.map(time))?;
+        let begin = begin.and_then(|time| nanos(time, Round::Up)).map(Duration::from_nanos);
+        let end = end.and_then(|time| nanos(time, Round::Down)).map(Duration::from_nanos);
+        let is_within = begin <= self.begin && self.end.is_none_or(|own| end.is_none_or(|end| end >= own));
+        Self::new(begin, end).ok().filter(|clip| is_within && *clip != self)
     }
 
     /// True if the clip is the whole title.

@@ -10,7 +10,7 @@ use crate::{
 };
 use latemux_index::{Title, title::Segment};
 use latemux_isobmff::Time;
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// A title, and the part of it that a request selects.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Selected<'a> {
     pub whole: &'a Title,
     /// The selected part, unless everything is selected.
     own: Option<Title>,
+    /// For each track of `own`, its index in the whole title. `None` if the tracks are the same.
+    of_whole: Option<Vec<usize>>,
     /// The shortest length of HLS segments, if they are joined.
     pub minimum: Option<Duration>,
 }
@@ -28,7 +30,7 @@ impl<'a> Selected<'a> {
     /// tracks. Fails with [`PackError::NothingSelected`] if no track is left, with
     /// [`PackError::NothingInClip`] if no sample is left.
     pub(crate) fn new(whole: &'a Title, selection: &Selection, is_manifest: bool) -> Result<Self, PackError> {
-        let mut selected = Self { whole, own: None, minimum: selection.minimum_segment };
+        let mut selected = Self { whole, own: None, of_whole: None, minimum: selection.minimum_segment };
         if !selection.clip.is_everything() {
             let clip = selection.clip;
             let clipped = whole.clipped(clip.begin().map(time), clip.end().map(time)).filter(|clipped| {
@@ -51,12 +53,34 @@ impl<'a> Selected<'a> {
     /// Leaves out the tracks that `is_kept` is false of.
     fn keep(&mut self, is_kept: impl Fn(&Title, usize) -> bool) -> Result<(), PackError> {
         let title = self.title();
-        let kept = title.with_tracks(|track| is_kept(title, track));
+        let mut of_whole = Vec::new();
+        let kept = title.with_tracks(|track| {
+            let is_kept = is_kept(title, track);
+            of_whole.extend(self.index_in_whole(track).filter(|_| is_kept));
+            is_kept
+        });
         if kept.tracks().is_empty() {
             return Err(PackError::NothingSelected);
         }
         self.own = Some(kept);
+        self.of_whole = Some(of_whole);
         Ok(())
+    }
+
+    /// Returns the indexes in the whole title of selected tracks.
+    fn in_whole<'t>(&self, tracks: &'t [usize]) -> Option<Cow<'t, [usize]>> {
+        match &self.of_whole {
+            Some(_) => tracks.iter().map(|&track| self.index_in_whole(track)).collect(),
+            None => Some(Cow::Borrowed(tracks)),
+        }
+    }
+
+    /// Returns the index in the whole title of a selected track.
+    fn index_in_whole(&self, track: usize) -> Option<usize> {
+        match &self.of_whole {
+            Some(of_whole) => of_whole.get(track).copied(),
+            None => Some(track).filter(|&track| track < self.whole.tracks().len()),
+        }
     }
 
     /// Returns the selected part. Its segments have the same numbers as in the whole title.
@@ -70,11 +94,13 @@ impl<'a> Selected<'a> {
         if self.own.is_none() && minimum.is_none() {
             return Extent::Whole;
         }
-        let Some(packed) = PackedTracks::new(self.title(), tracks) else { return Extent::Selected };
-        let shares: Vec<Option<Segment>> =
-            packed.joined(minimum).shares(number).map(|(_, share)| share).collect();
-        let shares: Vec<Option<&Segment>> = shares.iter().map(Option::as_ref).collect();
-        extent(self.is_whole(tracks, number, &shares))
+        let Some(of_whole) = self.in_whole(tracks) else { return Extent::Selected };
+        let packed = PackedTracks::new(self.title(), tracks).zip(PackedTracks::new(self.whole, &of_whole));
+        let Some((packed, whole)) = packed else { return Extent::Selected };
+        let packed = packed.joined(minimum);
+        // A playlist asks this of each of its segments.
+        let mut shares = tracks.iter().zip(&*of_whole);
+        extent(shares.all(|(&track, &in_whole)| packed.share(track, number) == whole.share(in_whole, number)))
     }
 
     /// Returns `Whole` if a segment's first sync sample is that of the whole title's segment.
@@ -118,8 +144,7 @@ impl<'a> Selected<'a> {
     }
 
     fn shares_in_whole(&self, tracks: &[usize], number: u32) -> Option<Vec<Option<Segment>>> {
-        let name = |&i: &usize| self.title().tracks().get(i).map(|track| &track.name);
-        let tracks = tracks.iter().map(|i| self.whole.find(name(i)?)).collect::<Option<Vec<usize>>>()?;
+        let tracks = self.in_whole(tracks)?;
         Some(PackedTracks::new(self.whole, &tracks)?.shares(number).map(|(_, share)| share).collect())
     }
 }

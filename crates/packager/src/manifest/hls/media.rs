@@ -5,7 +5,7 @@ use crate::{
     PackError, Resource,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::access_point::is_independent,
+    manifest::{access_point::is_independent, check_size},
     segment::PackedTracks,
     selection::Selected,
 };
@@ -15,7 +15,7 @@ use std::{fmt::Write as _, time::Duration};
 /// Returns a media playlist of one track, or of video and audio muxed. Fails with
 /// [`PackError::NoSuchTrack`] for unknown tracks or two of one kind, with
 /// [`PackError::CannotCarry`] if the container lacks their codec, with [`PackError::NothingInClip`]
-/// without segments.
+/// without segments, with [`PackError::ManifestTooLarge`] for too many or too long URLs.
 pub(crate) fn media(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -115,6 +115,7 @@ impl Playlist<'_> {
             let seconds = micros / 1_000_000;
             let fraction = micros % 1_000_000;
             let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(number));
+            check_size(&text)?;
         }
         text.push_str("#EXT-X-ENDLIST\n");
         Ok(text)

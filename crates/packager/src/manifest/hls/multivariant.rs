@@ -12,7 +12,9 @@ use crate::{
     PackError,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::{access_point::is_independent, carries_none, constant_frame_rate, track, video_of},
+    manifest::{
+        access_point::is_independent, carries_none, check_size, constant_frame_rate, track, video_of,
+    },
     selection::Selected,
     sizes::Bitrate,
 };
@@ -21,7 +23,8 @@ use latemux_isobmff::codec::{Video, VideoRange};
 
 /// Returns the multivariant playlist of the selected part of a title: a variant for every video
 /// with every group of audio, or for every audio without video. O(samples). Fails with
-/// [`PackError::CannotCarry`] if HLS carries no audio and no video of the title.
+/// [`PackError::CannotCarry`] if HLS carries no audio and no video of the title, with
+/// [`PackError::ManifestTooLarge`] for too many variants.
 pub(crate) fn multivariant(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -44,9 +47,9 @@ pub(crate) fn multivariant(
         text.push_str(INDEPENDENT);
     }
     if video.is_empty() {
-        list.audio_only(&audio, &mut text);
+        list.audio_only(&audio, &mut text)?;
     } else {
-        list.with_video(&video, &audio, &mut text);
+        list.with_video(&video, &audio, &mut text)?;
     }
     Ok(text)
 }
@@ -71,18 +74,18 @@ struct Variant<'a> {
 }
 
 impl<'a> Multivariant<'a> {
-    fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
+    fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) -> Result<(), PackError> {
         // Nothing can be chosen of a single audio track, so TS variants hold it. Several tracks are
         // renditions with a URI each: some players lose their position over one without URI, which
         // stands for audio in the variants.
         let is_muxed = self.protocol == Protocol::HlsTs && audio.len() == 1;
         let audio = groups(self.title, audio, self.protocol, "audio");
         if !is_muxed {
-            self.write_groups("AUDIO", &audio, text);
+            self.write_groups("AUDIO", &audio, text)?;
         }
         let subtitles = carried(self.title, TrackKind::Text, self.protocol);
         let subtitles = groups(self.title, &subtitles, self.protocol, "subtitles");
-        self.write_groups("SUBTITLES", &subtitles, text);
+        self.write_groups("SUBTITLES", &subtitles, text)?;
 
         // Returns one `None` if there are no groups, so that a variant without a group is written.
         fn or_none(groups: &[Group]) -> Vec<Option<&Group>> {
@@ -108,17 +111,18 @@ impl<'a> Multivariant<'a> {
                             subtitles: subtitles.map(|group| group.id.as_str()),
                         },
                         text,
-                    );
+                    )?;
                 }
             }
         }
         for &video in video {
             self.write_iframes(video, text);
         }
+        Ok(())
     }
 
     /// Writes a variant for every track in the default's language, and renditions for others.
-    fn audio_only(&self, audio: &[usize], text: &mut String) {
+    fn audio_only(&self, audio: &[usize], text: &mut String) -> Result<(), PackError> {
         let groups = groups(self.title, audio, self.protocol, "audio");
         let language = |i: usize| &self.track(i).language;
         let has_languages =
@@ -128,7 +132,7 @@ impl<'a> Multivariant<'a> {
             let mut members = group.members.clone();
             members.retain(|&i| i == group.default || language(i) != language(group.default));
             let listed = Group { id: group.id.clone(), members, default: group.default };
-            self.write_groups("AUDIO", std::slice::from_ref(&listed), text);
+            self.write_groups("AUDIO", std::slice::from_ref(&listed), text)?;
         }
         for group in &groups {
             let same = |&&i: &&usize| language(i) == language(group.default);
@@ -143,19 +147,18 @@ impl<'a> Multivariant<'a> {
                     audio: has_languages(group).then_some(group.id.as_str()),
                     subtitles: None,
                 };
-                self.write_variant(&variant, text);
+                self.write_variant(&variant, text)?;
             }
         }
+        Ok(())
     }
 
-    fn write_groups(&self, kind: &'static str, groups: &[Group], text: &mut String) {
+    fn write_groups(&self, kind: &'static str, groups: &[Group], text: &mut String) -> Result<(), PackError> {
         let renditions = Renditions { title: self.title, links: self.links, kind, protocol: self.protocol };
-        for group in groups {
-            renditions.write(group, text);
-        }
+        groups.iter().try_for_each(|group| renditions.write(group, text))
     }
 
-    fn write_variant(&self, variant: &Variant<'_>, text: &mut String) {
+    fn write_variant(&self, variant: &Variant<'_>, text: &mut String) -> Result<(), PackError> {
         let video = variant.tracks.iter().find_map(|&i| Some((i, video_of(self.track(i))?)));
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
         let names = variant.tracks.iter().map(|&i| self.title.tracks()[i].name.clone()).collect();
@@ -173,6 +176,7 @@ impl<'a> Multivariant<'a> {
             .write(text);
         text.push_str(&uri);
         text.push('\n');
+        check_size(text)
     }
 
     fn write_iframes(&self, track: usize, text: &mut String) {

@@ -2,9 +2,10 @@
 
 use super::{attributes::PlaylistTag, codec_name};
 use crate::{
+    PackError,
     address::Links,
     carry::Protocol,
-    manifest::{audio_of, track},
+    manifest::{audio_of, check_size, track},
 };
 use latemux_index::{Title, Track, title::TrackName};
 
@@ -63,7 +64,8 @@ pub(super) struct Renditions<'a> {
 }
 
 impl Renditions<'_> {
-    pub(super) fn write(&self, group: &Group, playlist: &mut String) {
+    /// Writes the tags of a group. Fails with [`PackError::ManifestTooLarge`].
+    pub(super) fn write(&self, group: &Group, playlist: &mut String) -> Result<(), PackError> {
         let mut names: Vec<String> = Vec::new();
         for &i in &group.members {
             let language = &track(self.title, i).language;
@@ -87,7 +89,9 @@ impl Renditions<'_> {
                 .quoted("URI", &self.uri(track_name))
                 .write(playlist);
             names.push(base.to_owned());
+            check_size(playlist)?;
         }
+        Ok(())
     }
 
     fn is_selectable(&self, group: &Group, i: usize) -> bool {

@@ -81,7 +81,15 @@ pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<PesUnit> {
 
 /// Returns the total number of packets of [`units`].
 pub(super) fn packets(stream: &Stream, samples: impl Iterator<Item = Sample>) -> u64 {
-    PesUnits::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit)).packets()
+    let mut units = PesUnits::new(stream, samples);
+    let mut tally = Tally::default();
+    loop {
+        tally.fills += units.take_fills();
+        match units.next() {
+            Some(unit) => tally = tally.with(&unit),
+            None => return tally.packets(),
+        }
+    }
 }
 
 /// The packets of a track.
@@ -123,6 +131,17 @@ struct PesUnits<'s, I: Iterator<Item = Sample>> {
 impl<'s, I: Iterator<Item = Sample>> PesUnits<'s, I> {
     fn new(stream: &'s Stream, samples: I) -> Self {
         Self { stream, samples: samples.peekable(), index: 0, fill: (0, 0), fills_left: MAX_FILLS }
+    }
+
+    /// Skips the PCR-only packets before the next unit and returns their number. A sample of
+    /// minutes has thousands.
+    fn take_fills(&mut self) -> u64 {
+        let (from, until) = self.fill;
+        let due = if from < until { until.abs_diff(from).div_ceil(PCR_INTERVAL.unsigned_abs()) } else { 0 };
+        let count = due.min(self.fills_left.into());
+        self.fill.0 = until;
+        self.fills_left -= u32::try_from(count).unwrap_or(self.fills_left);
+        count
     }
 
     fn take(&mut self) -> Option<Sample> {

@@ -1,0 +1,216 @@
+//! The memory that small hostile files take for their index, their title and their manifests, and
+//! the limits that refuse them. A test binary of its own, because nothing else may allocate
+//! meanwhile: each test is a process.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "prints figures")]
+
+use bytes::Bytes;
+use latemux_index::{
+    Title,
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    media::fragment_samples::NoFragments,
+};
+use latemux_packager::{
+    Address, Resource,
+    address::{DashTemplate, HlsContainer},
+    plan,
+};
+use latemux_testmedia::{
+    hostile::{HostileBox, HostileFile, HostileTrack, MAX_SIZE},
+    origin::index,
+};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::{alloc::System, sync::Arc, time::Duration};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Most bytes allocated for an index and title, and for a manifest, all allocations added up. At
+/// any one time far fewer are in use, because growing buffers count several times.
+const MOST_BYTES: usize = 128 << 20;
+
+const TARGET: Duration = Duration::from_secs(4);
+
+/// Runs work, prints what it allocates, and asserts that this is within bounds.
+fn bounded<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let region = Region::new(ALLOCATOR);
+    let done = work();
+    let bytes = region.change().bytes_allocated;
+    println!("{what}: {:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    assert!(bytes <= MOST_BYTES, "{what}: {bytes} bytes");
+    done
+}
+
+/// Makes index, title and all manifests of a file. Returns the reasons for refusals, each once.
+fn exercise(file: &HostileFile) -> Vec<&'static str> {
+    let object = Bytes::from(file.write());
+    assert!(object.len() <= MAX_SIZE, "{} bytes", object.len());
+    println!("{} bytes", object.len());
+    let found = bounded("index", || index(&object));
+    let title = bounded("title", || Title::new(vec![Arc::new(found?)], TARGET));
+    let title = match title {
+        Ok(title) => title,
+        Err(error) => {
+            println!("{error}");
+            return vec![error.reason()];
+        }
+    };
+    let first = title.tracks()[0].name.clone();
+    let mut reasons = Vec::new();
+    for resource in [
+        Resource::DashManifest(DashTemplate::Time),
+        Resource::SmoothManifest,
+        Resource::HdsManifest,
+        Resource::HlsMultivariant(HlsContainer::Auto),
+        Resource::HlsMultivariant(HlsContainer::Cmaf),
+        Resource::HlsPlaylist(vec![first.clone()], HlsContainer::Auto),
+        Resource::HlsIFramePlaylist(first, HlsContainer::Auto),
+    ] {
+        let address = Address::new("x", resource);
+        let planned = bounded(&address.to_url(), || plan(&title, &address, &NoFragments));
+        let reason = planned.err().map(|error| error.reason());
+        // Some protocols do not carry these tracks, and audio has no I-frames.
+        reasons.extend(reason.filter(|reason| !["cannot_carry", "no_such_track"].contains(reason)));
+    }
+    reasons.sort_unstable();
+    reasons.dedup();
+    reasons
+}
+
+fn audio(repeat: u32, samples: u32) -> HostileTrack {
+    HostileTrack {
+        repeat,
+        codec: 3,
+        timescale: 48_000,
+        samples,
+        sample_size: 1,
+        durations: vec![(samples, 1536)],
+        chunk: samples,
+        ..HostileTrack::default()
+    }
+}
+
+fn video(repeat: u32, samples: u32) -> HostileTrack {
+    HostileTrack { codec: 0, ..audio(repeat, samples) }
+}
+
+fn file(tracks: Vec<HostileTrack>) -> HostileFile {
+    HostileFile { tracks, fragments: Vec::new(), is_fragmented: false, size: MAX_SIZE }
+}
+
+fn fragments(tracks: HostileTrack, fragments: Vec<HostileBox>) -> HostileFile {
+    HostileFile { tracks: vec![tracks], fragments, is_fragmented: true, size: 0 }
+}
+
+/// Fragments of 65,536 samples that take no bytes: 34 s and 3.6 GB for each manifest.
+#[test]
+fn a_file_of_91_kb_claims_67_million_samples() {
+    let moof = HostileBox::Moof {
+        repeat: 1023,
+        trafs: 1,
+        first_track: 1,
+        runs: 1,
+        samples: 65_536,
+        flags: 0,
+        field: 0,
+        duration: 1,
+        size: 0,
+        step: Some(65_536),
+    };
+    assert_eq!(exercise(&fragments(audio(1, 0), vec![moof])), ["index_too_large"]);
+}
+
+#[test]
+fn a_thousand_tracks_claim_the_same_bytes() {
+    assert_eq!(exercise(&file(vec![audio(1000, 500_000)])), ["index_too_large"]);
+    // A file has at most one sample for every three bytes.
+    assert_eq!(exercise(&file(vec![audio(1, 330_000)])), [""; 0]);
+}
+
+/// A playlist of 183 MB.
+#[test]
+fn a_small_file_claims_a_million_segments() {
+    let mut long = audio(1, 300_000);
+    long.durations = vec![(300_000, 4 * 48_000)];
+    assert_eq!(exercise(&file(vec![long])), ["index_too_large"]);
+    let mut longest = audio(1, 100_000);
+    longest.durations = vec![(100_000, 4 * 48_000)];
+    assert_eq!(exercise(&file(vec![longest])), [""; 0]);
+}
+
+/// Each track of two samples passed every boundary of the grid by itself.
+#[test]
+fn a_thousand_short_tracks_pass_a_hundred_thousand_boundaries() {
+    let mut long = HostileTrack { timescale: 1000, ..video(1, 99_500) };
+    long.durations = vec![(99_500, 4000)];
+    let mut short = HostileTrack { timescale: 1000, ..audio(1000, 2) };
+    short.durations = vec![(1, 4000 * 99_000), (1, 4)];
+    short.most_runs = 2;
+    assert_eq!(exercise(&file(vec![long, short])), [""; 0]);
+}
+
+#[test]
+fn more_tracks_than_a_title_has_are_refused() {
+    assert_eq!(exercise(&file(vec![video(65, 2)])), ["index_too_large"]);
+    assert_eq!(exercise(&file(vec![video(64, 2), audio(900, 2)])), [""; 0]);
+}
+
+/// A variant for each pair of video and audio, and each of subtitles.
+#[test]
+fn a_playlist_of_too_many_variants_is_refused() {
+    let tracks = (0..3).map(|codec| HostileTrack { codec, ..audio(60, 2) });
+    let tracks = tracks.chain([audio(60, 2)]).collect();
+    // All tracks of a kind are of one coding, so they are one group.
+    assert_eq!(exercise(&file(tracks)), [""; 0]);
+}
+
+/// The longest name in URLs and the longest title: 100,000 times 8 KB.
+#[test]
+fn a_playlist_of_long_urls_is_refused() {
+    let mut longest = audio(1, 100_000);
+    longest.durations = vec![(100_000, 4 * 48_000)];
+    let object = Bytes::from(file(vec![longest]).write());
+    let title = Title::new(vec![Arc::new(index(&object).unwrap())], TARGET).unwrap();
+    let name = title.tracks()[0].name.clone();
+    let address = Address::new("x".repeat(8000), Resource::HlsPlaylist(vec![name], HlsContainer::Auto));
+    let error = bounded("playlist", || plan(&title, &address, &NoFragments)).unwrap_err();
+    assert_eq!(error.reason(), "manifest_too_large");
+}
+
+/// Each sample of minutes took thousands of packets for clocks, counted one by one: 1 s.
+#[test]
+fn pictures_of_minutes_have_thousands_of_clocks() {
+    let mut long = HostileTrack { timescale: 16, ..video(1, 90_000) };
+    long.durations = vec![(90_000, 7168)];
+    assert_eq!(exercise(&file(vec![long])), [""; 0]);
+}
+
+/// The index of such a file has few bytes: nothing in it grows with the number of frames.
+#[test]
+fn a_day_of_frames_of_one_size_is_served() {
+    let frames = 24 * 3600 * 48_000 / 1536;
+    let mut day = audio(1, frames);
+    day.sample_size = 1792;
+    let head = Bytes::from(HostileFile { size: 1 << 17, ..file(vec![day]) }.write());
+    let size = u64::from(frames) * 1792 + head.len() as u64;
+    let mut locator = Locator::new(Limits::default());
+    let step = locator.step(size, vec![ObjectBytes { offset: 0, bytes: head.clone() }]).unwrap();
+    // The rest of the object is of no interest.
+    let found = match step {
+        Step::Done(found) => found,
+        Step::Read(ranges) | Step::Scan(ranges) => {
+            let zeros = |range: &std::ops::Range<u64>| ObjectBytes {
+                offset: range.start,
+                bytes: vec![0; usize::try_from(range.end - range.start).unwrap()].into(),
+            };
+            let Step::Done(found) = locator.step(size, ranges.iter().map(zeros).collect()).unwrap() else {
+                panic!("not in two steps")
+            };
+            found
+        }
+    };
+    assert_eq!(found.left_out, []);
+    let title = Title::new(vec![Arc::new(*found)], Duration::from_secs(1)).unwrap();
+    assert_eq!(title.grid().segment_count(), 24 * 3600);
+}
