@@ -34,6 +34,22 @@ pub trait Transform: Send + std::fmt::Debug {
 
     /// Returns the bytes of memory that the transform takes.
     fn heap_bytes(&self) -> usize;
+
+    /// Leaves out what lies before and after a window of the output, as far as that is possible
+    /// without reading it. Must be called before any input is written. By default, leaves out
+    /// nothing.
+    fn trim(&mut self, window: Range<u64>) -> Trimmed {
+        Trimmed { input: 0..u64::MAX, before: window.start }
+    }
+}
+
+/// What a trimmed transform still takes and makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trimmed {
+    /// The part of the input that is to be written.
+    pub input: Range<u64>,
+    /// Number of bytes of output before the window that are made nevertheless.
+    pub before: u64,
 }
 
 impl Part {

@@ -11,7 +11,7 @@
 mod following;
 mod planner;
 
-pub use crate::part::{Part, SourceRange, Transform};
+pub use crate::part::{Part, SourceRange, Transform, Trimmed};
 pub use following::following;
 
 use crate::{
@@ -126,13 +126,19 @@ pub enum Class {
 }
 
 impl Plan {
-    /// Returns the parts for the bytes `range` of the body; bytes beyond its end are left out.
-    /// `None` if a transform makes the body: its output must be produced from the start and
-    /// skipped.
-    pub fn slice(&self, range: Range<u64>) -> Option<Vec<Part>> {
-        if self.transform.is_some() {
-            return None;
-        }
+    /// Cuts the plan down to the bytes `range` of the body; bytes beyond its end are left out.
+    /// Returns the number of bytes that a transform makes before them.
+    pub fn cut(&mut self, range: Range<u64>) -> u64 {
+        let Trimmed { input, before } = match &mut self.transform {
+            Some(transform) => transform.trim(range),
+            None => Trimmed { input: range, before: 0 },
+        };
+        self.parts = self.parts_within(input);
+        before
+    }
+
+    /// Returns the parts for the bytes `range` of all parts together.
+    fn parts_within(&self, range: Range<u64>) -> Vec<Part> {
         let mut at = 0_u64;
         let mut slice = Vec::new();
         for part in &self.parts {
@@ -144,7 +150,7 @@ impl Plan {
             }
             at = end;
         }
-        Some(slice)
+        slice
     }
 }
 

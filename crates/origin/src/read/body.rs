@@ -234,16 +234,15 @@ impl PlanBody {
     /// Starts all reads of a window of a plan's body. Waits until storage has responded to them,
     /// but at most for `wait`: a failure within this time can still become a status code.
     pub(crate) async fn start(
-        plan: Plan,
+        mut plan: Plan,
         window: Range<u64>,
         fetch: Fetch,
         wait: &FirstByteWait,
     ) -> Result<Self, Error> {
         let left = window.end - window.start;
-        // `Plan::slice` returns `None` for a plan with a transform, which needs all its input.
         let is_whole = window == (0..plan.content_length);
-        let slice = if is_whole { None } else { plan.slice(window.clone()) };
-        let parts = slice.unwrap_or(plan.parts);
+        let skip = if is_whole { 0 } else { plan.cut(window.clone()) };
+        let parts = plan.parts;
         let mut steps = VecDeque::with_capacity(parts.len());
         let mut ranges = Vec::with_capacity(parts.len());
         for part in parts {
@@ -268,7 +267,7 @@ impl PlanBody {
             transform,
             out: BytesMut::new(),
             reserved: 0,
-            skip: window.start,
+            skip,
             is_to_end: window.end == plan.content_length,
             has_begun: false,
             is_finished: false,

@@ -8,8 +8,9 @@ use super::{
     pes,
     stream::{Coding, Stream},
 };
-use crate::part::Transform;
+use crate::part::{Transform, Trimmed};
 use bytes::{BufMut, BytesMut};
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(super) struct PidState {
@@ -318,6 +319,44 @@ impl Transform for Muxer {
                 }
             }
         }
+    }
+
+    /// Leaves out units: each takes a known number of packets.
+    fn trim(&mut self, window: Range<u64>) -> Trimmed {
+        let mut at = self.psi.len() as u64;
+        let mut before = window.start;
+        if window.start >= at {
+            before -= at;
+            self.psi.clear();
+        }
+        let mut input = 0..0;
+        let mut units = Vec::new();
+        let mut sizes = Vec::new();
+        for due in std::mem::take(&mut self.units) {
+            let end = at + due.unit.packets * PACKET as u64;
+            let samples = self.sizes.by_ref().take(due.unit.count as usize);
+            if end <= window.start {
+                input.start += samples.map(u64::from).sum::<u64>();
+                before -= end - at;
+                if due.unit.count > 0
+                    && let Some(state) = self.pids.get_mut(due.track)
+                {
+                    // Only the lowest 4 bits are written.
+                    state.counter = state.counter.wrapping_add(due.unit.packets.to_le_bytes()[0]);
+                }
+            } else if at < window.end {
+                sizes.extend(samples);
+                units.push(due);
+            } else {
+                break;
+            }
+            at = end;
+        }
+        self.input_left = sizes.iter().map(|&size| u64::from(size)).sum();
+        input.end = input.start + self.input_left;
+        self.units = units.into_iter();
+        self.sizes = sizes.into_iter();
+        Trimmed { input, before }
     }
 
     fn finish(&mut self, out: &mut BytesMut) {

@@ -80,8 +80,8 @@ fn source_range(source: &SourceRange) -> Range<usize> {
     usize::try_from(source.range.start).unwrap()..usize::try_from(source.range.end).unwrap()
 }
 
-/// Runs a segment over its objects' bytes, in pieces of the given sizes, repeated.
-pub(super) fn run(mut segment: TsSegment, objects: &[&[u8]], pieces: &[usize]) -> Vec<u8> {
+/// Returns the bytes of a segment's parts.
+fn input_of(segment: &TsSegment, objects: &[&[u8]]) -> Vec<u8> {
     let mut input = Vec::new();
     for part in &segment.parts {
         match part {
@@ -91,6 +91,12 @@ pub(super) fn run(mut segment: TsSegment, objects: &[&[u8]], pieces: &[usize]) -
             Part::Inline(bytes) => input.extend_from_slice(bytes),
         }
     }
+    input
+}
+
+/// Runs a segment over its objects' bytes, in pieces of the given sizes, repeated.
+pub(super) fn run(mut segment: TsSegment, objects: &[&[u8]], pieces: &[usize]) -> Vec<u8> {
+    let input = input_of(&segment, objects);
     let mut out = BytesMut::new();
     let mut rest = &input[..];
     for &piece in pieces.iter().cycle() {
@@ -247,6 +253,39 @@ proptest! {
         // Video frames last up to 9000 ticks of a scale that may be slow. PCR-only packets fill the
         // time.
         prop_assert!(gap.is_some_and(|gap| gap <= 9000), "{gap:?}");
+    }
+
+    /// A range of a segment took all media before it.
+    #[test]
+    fn a_window_takes_only_the_units_in_it(
+        v in video_samples(),
+        a in audio_samples(),
+        seed in any::<u64>(),
+        window in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+    ) {
+        let tracks = || {
+            let video = OwnedTrack { stream: video(90_000, 4), object: 0, samples: v.clone() };
+            vec![OwnedTrack { stream: aac(44_100), object: 1, samples: a.clone() }, video]
+        };
+        let objects = [media(&v, seed), media(&a, !seed)];
+        let objects = [&objects[0][..], &objects[1][..]];
+        let whole = run(ready(tracks(), 7), &objects, &[999]);
+        let ends = [window.0.index(whole.len()), window.1.index(whole.len()) + 1];
+        let (from, until) = (ends[0].min(ends[1] - 1), ends[1].max(ends[0] + 1));
+        let mut segment = ready(tracks(), 7);
+        let input = input_of(&segment, &objects);
+        let trimmed = segment.muxer.trim(from as u64..until as u64);
+        let at = |n: u64| usize::try_from(n).unwrap();
+        let mut out = BytesMut::new();
+        segment.muxer.write(&input[at(trimmed.input.start)..at(trimmed.input.end)], &mut out);
+        segment.muxer.finish(&mut out);
+        let made = &out[at(trimmed.before)..];
+        prop_assert_eq!(&made[..until - from], &whole[from..until]);
+        // At most the rest of the last unit is made besides, and what precedes in the first.
+        let units = [layout::units(&video(90_000, 4), &v), layout::units(&aac(44_100), &a)].concat();
+        let longest = units.iter().map(|unit| unit.packets * 188).max().unwrap();
+        prop_assert!(trimmed.before < longest.max(PSI_BYTES));
+        prop_assert!(made.len() - (until - from) < at(longest));
     }
 
     /// The continuity counter continues: each PID takes a multiple of 16 packets as soon as it has
