@@ -1,6 +1,7 @@
 //! The state that all requests share, made once.
 
 use crate::{
+    api::LibraryCache,
     config::OriginConfig,
     http::client_address::ClientAddresses,
     http::connections::Connections,
@@ -12,8 +13,10 @@ use crate::{
     read::prefetch::Prefetch,
     read::room::ResponseMemory,
     read::segment::SegmentBodies,
+    title::loading_memory::LoadingMemory,
     title::storages::Storages,
     title::titles::Titles,
+    title::work_queue::WorkQueue,
 };
 use latemux_cache::{Cache, Records, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
@@ -50,6 +53,7 @@ pub(crate) struct App {
     pub(crate) config: OriginConfig,
     /// Settings of URLs in the form of nginx-vod-module.
     pub(crate) nginx_vod: Arc<Settings>,
+    pub(crate) library: LibraryCache,
     /// The served storage, for listing it.
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
@@ -92,9 +96,11 @@ impl App {
         let storages = Storages::new(StorageMeter::new(metrics.storage.clone()), cache, source_options);
         let index_target = write.filter(|_| config.index.write);
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
-        let titles = Titles::new(&storage, &config, &storages, indexes, index_target);
+        let loading = LoadingMemory::new(config.memory.loading);
+        let work = Arc::new(WorkQueue::new(loading.clone()));
+        let titles = Titles::new(&storage, &config, &storages, indexes, index_target, loading, work.clone());
         let fragments = Fragments::new(config.memory.fragments);
-        let manifests = Manifests::new(config.memory.manifests);
+        let manifests = Manifests::new(config.memory.manifests, work);
         for cache in titles.watch().chain([fragments.watch(), manifests.watch()]) {
             metrics.watch(cache);
         }
@@ -110,6 +116,7 @@ impl App {
                 finished: segments,
             },
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
+            library: LibraryCache::new(config.recheck_after),
             draining: AtomicBool::new(false),
             unreached: AtomicBool::new(false),
             storage: storages.counted(storage, ReadPurpose::Manifest),

@@ -25,7 +25,8 @@ pub struct OriginConfig {
     #[serde(with = "TimeSpan")]
     pub segment_duration: Duration,
     /// Age after which an index in memory is compared with storage before a manifest is made from
-    /// it. Segments need no such check, because their reads name the version.
+    /// it. Segments need no such check, because their reads name the version. A file or title that
+    /// is missing or cannot be served is looked for again after a tenth of this time.
     #[serde(with = "TimeSpan")]
     pub recheck_after: Duration,
     /// Longest time for which manifests of a title in memory are served while storage fails and
@@ -193,7 +194,8 @@ pub struct MemoryConfig {
     /// often.
     #[serde(with = "ByteSize")]
     pub segments: u64,
-    /// Most bytes of indexes that are being read or parsed at one time, over all objects.
+    /// Most memory for reading and parsing indexes, and for making titles and manifests, at one
+    /// time.
     #[serde(with = "ByteSize")]
     pub loading: u64,
     /// Memory for responses on their way to clients: plans, frames that clients have not taken yet,

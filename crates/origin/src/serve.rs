@@ -89,7 +89,8 @@ async fn serve_title(
     let address = &*wanted.address(&title.title, &title.files, &app.nginx_vod)?;
     set_labels(RequestLabels::of(&address.resource));
     if address.resource.is_manifest() {
-        let manifest = app.manifests.get(title, address).await?;
+        let at_cuts = address.at_cuts(&title.title);
+        let manifest = app.manifests.get(title, at_cuts.as_ref().unwrap_or(address)).await?;
         let mut response = manifest.respond(request, cache_control(app, title, Class::Manifest))?;
         if title.checks.is_stale() {
             app.metrics.stale_manifests.fetch_add(1, Relaxed);

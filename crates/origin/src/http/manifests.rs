@@ -9,6 +9,7 @@ use crate::{
     title::memory_cache::MemoryCache,
     title::single_flight::SingleFlight,
     title::titles::LoadedTitle,
+    title::work_queue::WorkQueue,
 };
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
@@ -101,6 +102,7 @@ impl Manifest {
 pub(crate) struct Manifests {
     memory: MemoryCache<ManifestKey, Arc<Manifest>>,
     in_flight: SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>,
+    work: Arc<WorkQueue>,
 }
 
 /// ID of a title and address of the manifest in it.
@@ -118,10 +120,10 @@ impl Equivalent<ManifestKey> for ManifestKeyRef<'_> {
 }
 
 impl Manifests {
-    pub(crate) fn new(capacity: u64) -> Self {
+    pub(crate) fn new(capacity: u64, work: Arc<WorkQueue>) -> Self {
         let memory =
             MemoryCache::new(capacity, |_: &ManifestKey, manifest: &Arc<Manifest>| manifest.weight());
-        Self { memory, in_flight: SingleFlight::new() }
+        Self { memory, in_flight: SingleFlight::new(), work }
     }
 
     /// Removes the manifests of a title, given by its ID. Returns their number.
@@ -146,14 +148,10 @@ impl Manifests {
         let key = ManifestKey(title.id, address.clone());
         let title = title.clone();
         let address = address.clone();
+        let work = self.work.clone();
         let start = move || {
-            async move {
-                // Making the manifest of a long title takes milliseconds, which must not hold up
-                // other requests.
-                let made = tokio::task::spawn_blocking(move || make(&title, &address)).await;
-                made.unwrap_or(Err(Error::Internal("making a manifest panicked"))).map(Arc::new)
-            }
-            .boxed()
+            async move { work.run(title.manifest_work(), move || make(&title, &address)).await?.map(Arc::new) }
+                .boxed()
         };
         // Boxed so that requests which find the manifest in memory do not carry this large future.
         let manifest = Box::pin(self.in_flight.run(key.clone(), start)).await?;

@@ -13,6 +13,7 @@ use crate::{
     title::indexer::Indexer,
     title::memory_cache::MemoryCache,
     title::references::ObjectRef,
+    title::refused::{Refused, weight},
     title::single_flight::SingleFlight,
 };
 use futures_util::FutureExt;
@@ -38,6 +39,7 @@ pub(crate) struct IndexStore {
     writer: Option<Arc<IndexWriter>>,
     memory: MemoryCache<ObjectRef, Arc<IndexedFile>>,
     loads: SingleFlight<ObjectRef, Result<Arc<IndexedFile>, Error>>,
+    refused: Refused<ObjectRef>,
     /// Indexes on disk, which outlive the process.
     records: Option<Records>,
     load_timeout: Duration,
@@ -59,6 +61,9 @@ impl IndexStore {
                 size_of::<ObjectRef>() + key.key.as_str().len() + file.heap_bytes()
             }),
             loads: SingleFlight::new(),
+            refused: Refused::new(config.recheck_after, |file, (_, error)| {
+                size_of::<ObjectRef>() + file.key.as_str().len() + weight(error)
+            }),
             records,
             load_timeout: config.load_timeout,
         }
@@ -108,9 +113,14 @@ impl IndexStore {
                     if matches!(error, StorageError::NotFound(_)) {
                         self.memory.remove(file);
                     }
-                    return Err(error.into());
+                    let error = error.into();
+                    self.refused.remember(file.clone(), &error);
+                    return Err(error);
                 }
             }
+        }
+        if !has_changed {
+            self.refused.check(file)?;
         }
         let loaded = self.load_in_background(file, listed).await;
         // Storage failed, but not before it told that the object is another one.
@@ -148,7 +158,9 @@ impl IndexStore {
                 async move {
                     let after = store.load_timeout;
                     let loaded = tokio::time::timeout(after, store.load(&wanted, listed)).await;
-                    loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: wanted.to_string(), after }))
+                    let loaded = loaded
+                        .unwrap_or_else(|_| Err(Error::LoadTimedOut { base: wanted.to_string(), after }));
+                    loaded.inspect_err(|error| store.refused.remember(wanted, error))
                 }
                 .boxed()
             };
@@ -289,6 +301,7 @@ impl IndexStore {
     /// the numbers to `counts`.
     pub(crate) async fn purge(&self, file: &ObjectRef, counts: &mut PurgeCounts) {
         let in_memory = self.memory.peek(file);
+        self.refused.forget(file);
         // The record also names media to purge, even if the file has changed since.
         let on_disk = self.read_record(file).await;
         let on_disk = on_disk.and_then(|record| self.file_of_record(file, record).ok()).map(Arc::new);

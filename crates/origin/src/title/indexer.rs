@@ -5,6 +5,7 @@ use crate::{
     config::{IndexConfig, OriginConfig},
     title::index_reader::{IndexReader, read_whole},
     title::indexed::{IndexedFile, IndexedObject},
+    title::loading_memory::LoadingMemory,
     title::references::{ObjectRef, References},
     title::resolve::{index_key, indexed_stem, is_media},
     title::storages::Storages,
@@ -19,21 +20,17 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
-use tokio::sync::Semaphore;
 
-/// Bytes per permit of [`Indexer::memory`]. The largest number of permits, a `u32`, stands for 16
-/// TiB.
-const PERMIT_BYTES: u64 = 4096;
+/// Least memory that is counted for reading and parsing, in bytes.
+const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Reads and parses indexes. It caches none.
 #[derive(Debug)]
 pub(crate) struct Indexer {
     limits: Limits,
     pub(crate) references: References,
-    /// Index bytes that may be in memory at one time while they are read and parsed, in units of
-    /// [`PERMIT_BYTES`].
-    memory: Semaphore,
-    memory_permits: u32,
+    /// Memory for index bytes while they are read and parsed.
+    memory: LoadingMemory,
     /// Most objects in one file.
     max_objects: usize,
     /// True if outdated index MP4s are replaced, as an index writer does.
@@ -48,15 +45,14 @@ impl Indexer {
         storage: &Arc<dyn Storage>,
         config: &OriginConfig,
         storages: &Storages,
+        memory: LoadingMemory,
         replaces_outdated: bool,
     ) -> Self {
-        let permits = u32::try_from(config.memory.loading / PERMIT_BYTES).unwrap_or(u32::MAX).max(1);
         let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
         Self {
             limits: Limits { head, tail, ahead, max_index },
             references: References::new(&config.sources, storages.clone(), storage),
-            memory: Semaphore::new((permits as usize).min(Semaphore::MAX_PERMITS)),
-            memory_permits: permits,
+            memory,
             max_objects: config.max_objects,
             replaces_outdated,
             next_id: AtomicU64::new(0),
@@ -186,9 +182,8 @@ impl Indexer {
         let mut was_scanning = false;
         loop {
             // A step holds no memory while it waits for some, so steps cannot deadlock.
-            let permits = reader.next_bytes().div_ceil(PERMIT_BYTES);
-            let permits = u32::try_from(permits).unwrap_or(u32::MAX).min(self.memory_permits);
-            let memory = self.memory.acquire_many(permits).await;
+            // The tables made of the bytes take less than the bytes.
+            let memory = self.memory.grant((2 * reader.next_bytes()).max(LEAST_MEMORY)).await;
             let index = reader.step().await?;
             drop(memory);
             let version = reader.version().ok_or(Error::Internal("an index without a version"))?;

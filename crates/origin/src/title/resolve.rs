@@ -47,9 +47,7 @@ pub(crate) async fn resolve(
         _ => Ok(()),
     };
     if let Some(list) = base.strip_suffix(LIST) {
-        let files = comma_list(list)?;
-        check(files.len())?;
-        return Ok(Resolved::Files(files));
+        return Ok(Resolved::Files(comma_list(list, limit)?));
     }
     let key = Key::new(base).ok_or(Error::BadPath)?;
     if is_media(base) {
@@ -157,8 +155,8 @@ fn has_extension(name: &str, extension: &str) -> bool {
 }
 
 /// Expands `prefix,mid1,mid2,suffix`: the text before the first comma and the text after the last
-/// one are common to all names.
-fn comma_list(list: &str) -> Result<Vec<Key>, Error> {
+/// one are common to all names. Keeps each name once: a title does not have a file twice.
+fn comma_list(list: &str, limit: usize) -> Result<Vec<Key>, Error> {
     let (Some((prefix, rest)), Some((_, suffix))) = (list.split_once(','), list.rsplit_once(',')) else {
         return Err(Error::NoSuchUrl);
     };
@@ -166,7 +164,13 @@ fn comma_list(list: &str) -> Result<Vec<Key>, Error> {
     let Some(middles) = rest.strip_suffix(suffix).and_then(|m| m.strip_suffix(',')) else {
         return Err(Error::NoSuchUrl);
     };
-    let keys = middles.split(',').map(|middle| Key::new(&format!("{prefix}{middle}{suffix}")));
+    let count = middles.split(',').count();
+    if count > limit {
+        return Err(Error::TooManyObjects { count, limit });
+    }
+    let mut names = BTreeSet::new();
+    let names = middles.split(',').filter(|middle| names.insert(*middle));
+    let keys = names.map(|middle| Key::new(&format!("{prefix}{middle}{suffix}")));
     keys.collect::<Option<Vec<_>>>().ok_or(Error::BadPath)
 }
 
@@ -175,7 +179,7 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> Vec<String> {
-        comma_list(list).unwrap().iter().map(ToString::to_string).collect()
+        comma_list(list, 4).unwrap().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -185,9 +189,17 @@ mod tests {
         assert_eq!(names("d/,a/v.mp4,b/v.mp4,"), ["d/a/v.mp4", "d/b/v.mp4"]);
         // An empty middle names the file `prefix` + `suffix`.
         assert_eq!(names("x,,_2,.mp4"), ["x.mp4", "x_2.mp4"]);
-        assert!(matches!(comma_list("x.mp4"), Err(Error::NoSuchUrl)));
-        assert!(matches!(comma_list("x,.mp4"), Err(Error::NoSuchUrl)));
-        assert!(matches!(comma_list("x/,..,a,/y.mp4"), Err(Error::BadPath)));
+        assert!(matches!(comma_list("x.mp4", 4), Err(Error::NoSuchUrl)));
+        assert!(matches!(comma_list("x,.mp4", 4), Err(Error::NoSuchUrl)));
+        assert!(matches!(comma_list("x/,..,a,/y.mp4", 4), Err(Error::BadPath)));
+    }
+
+    #[test]
+    fn a_file_that_a_list_names_several_times_is_in_the_title_once() {
+        assert_eq!(names("x,2,1,2,1,.mp4"), ["x2.mp4", "x1.mp4"]);
+        // The limit counts names as written, before any is expanded.
+        let error = comma_list("x,1,1,1,1,1,.mp4", 4).unwrap_err();
+        assert!(matches!(error, Error::TooManyObjects { count: 5, limit: 4 }), "{error}");
     }
 
     #[test]

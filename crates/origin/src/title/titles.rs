@@ -10,15 +10,18 @@ use crate::{
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject},
     title::indexer::Indexer,
+    title::loading_memory::LoadingMemory,
     title::manifest_tracks::{ChosenTracks, Sources, manifest_sources},
     title::memory_cache::MemoryCache,
     title::references::ObjectRef,
+    title::refused::{Refused, weight},
     title::renditions::{FileFacts, contradiction},
     title::resolve::{ResolveLimits, Resolved, is_list, resolve},
     title::single_flight::SingleFlight,
     title::storages::Storages,
+    title::work_queue::{Work, WorkQueue},
 };
-use futures_util::{FutureExt, future::join_all};
+use futures_util::{FutureExt, StreamExt, future::join_all, stream};
 use latemux_cache::Records;
 use latemux_index::{
     IndexError, MediaIndex, Title,
@@ -41,6 +44,9 @@ use tokio::time::{Instant, timeout};
 const CHECK_WAIT: Duration = Duration::from_secs(1);
 /// The same after a comparison that failed.
 const FAILING_CHECK_WAIT: Duration = Duration::from_millis(100);
+
+/// Most files of a list that are indexed at one time.
+const LIST_LOADS: usize = 8;
 
 /// A title with the objects it was made of.
 #[derive(Debug)]
@@ -69,6 +75,8 @@ pub(crate) struct Titles {
     store: Arc<IndexStore>,
     memory: MemoryCache<String, Arc<LoadedTitle>>,
     loads: SingleFlight<String, Result<Arc<LoadedTitle>, Error>>,
+    refused: Refused<String>,
+    work: Arc<WorkQueue>,
     segment_duration: Duration,
     limits: ResolveLimits,
     recheck_after: Duration,
@@ -84,8 +92,10 @@ impl Titles {
         storages: &Storages,
         records: Option<Records>,
         index_target: Option<(Arc<dyn ConditionalPut>, Arc<IndexFiles>)>,
+        loading: LoadingMemory,
+        work: Arc<WorkQueue>,
     ) -> Self {
-        let indexer = Arc::new(Indexer::new(storage, config, storages, index_target.is_some()));
+        let indexer = Arc::new(Indexer::new(storage, config, storages, loading, index_target.is_some()));
         let writer =
             index_target.map(|(target, counts)| Arc::new(IndexWriter::new(indexer.clone(), target, counts)));
         Self {
@@ -95,6 +105,8 @@ impl Titles {
                 base.len() + title.heap_bytes()
             }),
             loads: SingleFlight::new(),
+            refused: Refused::new(config.recheck_after, |base, (_, error)| base.len() + weight(error)),
+            work,
             segment_duration: config.segment_duration,
             limits: ResolveLimits { max_files: config.max_objects, any_extension: config.any_extension },
             recheck_after: config.recheck_after,
@@ -115,6 +127,9 @@ impl Titles {
             && title.checks.is_fresh(freshness, self.recheck_after)
         {
             return Ok(title.clone());
+        }
+        if known.is_none() {
+            self.refused.check(&base.to_owned())?;
         }
         // Boxed so that requests which find the title in memory do not carry these large futures.
         match known
@@ -140,7 +155,10 @@ impl Titles {
                     let loaded = timeout(after, titles.load_now(&owned)).await;
                     let loaded =
                         loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: owned.clone(), after }));
-                    loaded.inspect_err(|error| titles.note_failure(&owned, error))
+                    loaded.inspect_err(|error| {
+                        titles.note_failure(&owned, error);
+                        titles.refused.remember(owned, error);
+                    })
                 }
                 .boxed()
             };
@@ -213,6 +231,7 @@ impl Titles {
 
     /// Removes a title from memory. Returns its ID and its files, or nothing if it was not there.
     fn forget(&self, base: &str) -> (Vec<u64>, HashSet<ObjectRef>) {
+        self.refused.forget(&base.to_owned());
         let Some(title) = self.memory.peek(base) else { return Default::default() };
         self.memory.remove(base);
         (vec![title.id], title.objects.iter().map(|object| object.file.clone()).collect())
@@ -250,10 +269,7 @@ impl Titles {
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let began = Instant::now();
         let sources = match resolve(&*self.storage, base, self.limits).await? {
-            Resolved::Files(files) => {
-                let files = files.into_iter().map(|key| (key, None));
-                usable_sources(self.load_files(files).await)?
-            }
+            Resolved::Files(files) => usable_sources(self.load_list(files).await)?,
             Resolved::Folder(files) => {
                 let loaded = self.load_files(files.iter().cloned()).await;
                 let names = files.iter().map(|(key, _)| key.split().1);
@@ -280,15 +296,14 @@ impl Titles {
         let duration = self.segment_duration;
         let tracks = chosen.clone();
         let order = if is_list(base) { ObjectOrder::Listed } else { ObjectOrder::ByName };
-        let made = tokio::task::spawn_blocking(move || match tracks {
+        let made = self.work.run(making(&indexes), move || match tracks {
             None => Title::of_objects(indexes, order, duration),
             Some(chosen) => {
                 chosen.set_languages(&mut indexes);
                 Title::of_tracks(indexes, chosen.tracks, duration)
             }
         });
-        let made = made.await.map_err(|_| Error::Internal("making a title panicked"))?;
-        let title = made.map_err(|error| Error::index(base, with_names(error, &objects)))?;
+        let title = made.await?.map_err(|error| Error::index(base, with_names(error, &objects)))?;
         let uncarried = problems(&title);
         let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title);
@@ -315,9 +330,35 @@ impl Titles {
             files.map(|(key, listed)| (self.store.indexer.references.served(key), listed)).collect();
         join_all(files.iter().map(|(file, listed)| self.store.current(file, *listed))).await
     }
+
+    /// Indexes the files of a list, a few at a time, up to the first that storage does not deliver:
+    /// the title fails then, whatever the others hold.
+    async fn load_list(&self, files: Vec<Key>) -> Vec<Result<Arc<IndexedFile>, Error>> {
+        let files = files.into_iter().map(|key| self.store.indexer.references.served(key));
+        let loads = files.map(|file| async move { self.store.current(&file, None).await });
+        let mut loads = stream::iter(loads).buffered(LIST_LOADS);
+        let mut loaded = Vec::new();
+        while let Some(file) = loads.next().await {
+            let is_last = matches!(&file, Err(error) if !is_left_out(error));
+            loaded.push(file);
+            if is_last {
+                break;
+            }
+        }
+        loaded
+    }
 }
 
 impl LoadedTitle {
+    /// Returns the work of making a manifest.
+    pub(crate) fn manifest_work(&self) -> Work {
+        let tracks = || self.title.tracks().iter();
+        let segments: u64 = tracks().map(|track| u64::from(track.segment_count())).sum();
+        let samples = tracks().map(|track| self.title.track(track).sample_count()).sum();
+        // Sizes, times and text of each segment.
+        Work { samples, bytes: (64 << 10) + segments * 256 }
+    }
+
     /// Returns the bytes of memory this title holds, objects included.
     fn heap_bytes(&self) -> usize {
         let tracks = self.title.tracks().iter().map(|t| {
@@ -372,7 +413,7 @@ fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources
     for (number, file) in (1..).zip(files) {
         match file {
             Ok(file) => sources.add(number, &file),
-            Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
+            Err(error) if is_left_out(&error) => {
                 let detail = format!("left out: {error}");
                 sources.left_out.push(TitleProblem { object: None, reason: error.reason(), detail });
                 first.get_or_insert(error);
@@ -384,6 +425,18 @@ fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources
         Some(error) if !sources.has_video() => Err(error),
         _ => Ok(sources),
     }
+}
+
+/// Returns true for the error of a file that is left out of its title.
+fn is_left_out(error: &Error) -> bool {
+    matches!(error, Error::Index { .. } | Error::LocationRefused { .. })
+}
+
+/// Returns the work of making a title.
+fn making(indexes: &[Arc<MediaIndex>]) -> Work {
+    let samples = indexes.iter().map(|index| index.sample_count()).sum();
+    // The positions of all sync samples, then of all segments.
+    Work { samples, bytes: indexes.iter().map(|index| index.sync_count() * 64).sum() }
 }
 
 /// Logs, once per load, the problems of a title and the tracks that each protocol leaves out.

@@ -15,6 +15,7 @@ mod client;
 mod clients;
 mod clocks;
 mod connections;
+mod cost;
 mod crowd;
 mod early;
 mod folders;

@@ -1,0 +1,201 @@
+//! Requests that are made to cost as much as possible: of storage, of work and of memory.
+
+use crate::{
+    client::get,
+    server::{Server, config, key, library},
+};
+use http::Request;
+use http_body_util::BodyExt;
+use latemux_origin::{Origin, OriginConfig};
+use latemux_storage::{Memory, counting::Counting};
+use latemux_testmedia::hostile::{HostileBox, HostileFile, HostileTrack};
+use std::{sync::Arc, time::Duration};
+
+/// An origin whose storage counts requests.
+struct Counted {
+    origin: Origin,
+    storage: Arc<Counting>,
+}
+
+impl Counted {
+    fn new(memory: Arc<Memory>) -> Self {
+        let storage = Arc::new(Counting::new(memory, Duration::ZERO));
+        Self { origin: Origin::new(storage.clone(), config()), storage }
+    }
+
+    /// Returns status, reason and number of storage requests.
+    async fn get(&self, url: &str) -> (u16, String, usize) {
+        let response = self.origin.respond(Request::get(url).body(()).unwrap()).await;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let json: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
+        let reason = json.and_then(|json| Some(json["reason"].as_str()?.to_owned()));
+        (status, reason.unwrap_or_default(), self.storage.take().len())
+    }
+}
+
+impl Counted {
+    async fn bytes(&self, url: &str, range: Option<&str>) -> Vec<u8> {
+        let mut request = Request::get(url);
+        if let Some(range) = range {
+            request = request.header("range", format!("bytes={range}"));
+        }
+        let response = self.origin.respond(request.body(()).unwrap()).await;
+        assert!(response.status().is_success(), "{url}: {}", response.status());
+        response.into_body().collect().await.unwrap().to_bytes().to_vec()
+    }
+
+    async fn text(&self, url: &str) -> String {
+        String::from_utf8(self.bytes(url, None).await).unwrap()
+    }
+
+    /// Returns the number of bytes read from storage since the last call.
+    fn read(&self) -> u64 {
+        self.storage.take().iter().map(|request| request.bytes).sum()
+    }
+}
+
+/// Each request for such a list made 64 storage requests.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_64_unknown_names_costs_few_storage_requests() {
+    let counted = Counted::new(library());
+    let names = |from: u32| (from..from + 64).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let list = |names: &str| format!("/x,{names},.mp4.urlset/.mpd");
+    let unknown = list(&names(0));
+    let (status, reason, requests) = counted.get(&unknown).await;
+    assert_eq!((status, reason.as_str()), (404, "source_not_found"));
+    assert!((1..=8).contains(&requests), "{requests} requests");
+    // The answer is remembered, for the list and for the files in it.
+    assert_eq!(counted.get(&unknown).await.2, 0);
+    assert_eq!(counted.get(&list("0,200,201")).await.2, 0);
+    assert_eq!(counted.get("/x0.mp4/.mpd").await, (404, "source_not_found".to_owned(), 0));
+    // A file that is there now is found a second later.
+    tokio::time::advance(Duration::from_millis(1001)).await;
+    assert_eq!(counted.get("/x0.mp4/.mpd").await.2, 1);
+    let (status, ..) = counted.get("/lighthouse.mp4/.mpd").await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_was_missing_is_served_a_second_later() {
+    let memory = library();
+    let counted = Counted::new(memory.clone());
+    assert_eq!(counted.get("/new.mp4/.mpd").await.0, 404);
+    memory.put(key("new.mp4"), crate::server::sample("lighthouse.mp4"));
+    assert_eq!(counted.get("/new.mp4/.mpd").await.0, 404);
+    tokio::time::advance(Duration::from_millis(1001)).await;
+    assert_eq!(counted.get("/new.mp4/.mpd").await.0, 200);
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_if_every_manifest_is_compared_with_storage() {
+    let memory = library();
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..config() };
+    let server = Server::with(memory.clone(), config, None).await;
+    assert_eq!(get(server.address, "/new.mp4/.mpd").await.status, 404);
+    memory.put(key("new.mp4"), crate::server::sample("lighthouse.mp4"));
+    assert_eq!(get(server.address, "/new.mp4/.mpd").await.status, 200);
+}
+
+/// The list named one film 64 times, and each new clip took seconds.
+#[tokio::test]
+async fn a_file_that_a_list_names_64_times_is_read_and_served_once() {
+    let counted = Counted::new(library());
+    let list = format!("/lighthouse,{},.mp4.urlset", [""; 64].join(","));
+    let (status, _, requests) = counted.get(&format!("{list}/.mpd")).await;
+    assert_eq!(status, 200);
+    let one = Counted::new(library());
+    assert_eq!(one.get("/lighthouse.mp4/.mpd").await.2, requests);
+    let title = counted.origin.title(list.trim_start_matches('/')).await.unwrap();
+    assert_eq!(title.objects.len(), 1);
+}
+
+/// Returns an MP4 of 91 kB that took 34 s for each manifest: 1,023 fragments of 65,536 samples
+/// without size.
+fn bare_fragments() -> Vec<u8> {
+    let track = HostileTrack { repeat: 1, codec: 1, timescale: 48_000, ..HostileTrack::default() };
+    let moof = HostileBox::Moof {
+        repeat: 1023,
+        trafs: 1,
+        first_track: 1,
+        runs: 1,
+        samples: 65_536,
+        flags: 0,
+        field: 0,
+        duration: 1,
+        size: 0,
+        step: Some(65_536),
+    };
+    HostileFile { tracks: vec![track], fragments: vec![moof], is_fragmented: true, size: 0 }.write()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_costs_too_much_is_refused_and_remembered() {
+    let memory = library();
+    let file = bare_fragments();
+    assert!((80_000..120_000).contains(&file.len()), "{} bytes", file.len());
+    memory.put(key("bare.mp4"), file);
+    let counted = Counted::new(memory);
+    let (status, reason, requests) = counted.get("/bare.mp4/.mpd").await;
+    assert_eq!((status, reason.as_str()), (422, "index_too_large"));
+    assert!(requests > 0);
+    assert_eq!(counted.get("/bare.mp4/.m3u8").await, (422, "index_too_large".to_owned(), 0));
+    assert_eq!(counted.get("/,bare,bare2,.mp4.urlset/.m3u8").await.2, 1, "only the other file is looked for");
+}
+
+/// Clips whose first and last samples are the same are one manifest in memory.
+#[tokio::test]
+async fn clips_with_the_same_segments_share_a_manifest() {
+    let server = Server::start(library()).await;
+    let etag = async |query: &str| {
+        let response = get(server.address, &format!("/lighthouse.mp4/.mpd?{query}")).await;
+        assert_eq!(response.status, 200, "{query}");
+        response.header("etag").to_owned()
+    };
+    let first = etag("vbegin=4.1&vend=7.5").await;
+    for n in 2..9 {
+        assert_eq!(etag(&format!("vbegin=4.{n}&vend=7.{n}")).await, first);
+    }
+    assert_ne!(etag("vbegin=0.5&vend=7.5").await, first);
+    // A clip that leaves nothing out is the whole title.
+    assert_eq!(etag("vend=10000").await, etag("").await);
+}
+
+/// The last byte of a joined segment took all its media.
+#[tokio::test]
+async fn a_range_of_ts_reads_only_what_it_needs() {
+    let counted = Counted::new(library());
+    let playlists = counted.text("/harbour/.m3u8?hls_minimum_fragment_length=600").await;
+    let playlist = playlists.lines().find(|line| !line.starts_with('#')).unwrap();
+    let segments = counted.text(&format!("/harbour/{playlist}")).await;
+    let segment = segments.lines().find(|line| line.contains(".ts")).unwrap();
+    let url = format!("/harbour/{segment}");
+    counted.storage.take();
+    let whole = counted.bytes(&url, None).await;
+    let all = counted.read();
+    assert!(whole.len() > 200_000 && all > 150_000, "{} bytes, {all} read", whole.len());
+    for range in ["0-99", "-1", "100000-100999"] {
+        let part = counted.bytes(&url, Some(range)).await;
+        let (from, until) = range.split_once('-').unwrap();
+        let expected = match (from, until) {
+            ("", last) => &whole[whole.len() - last.parse::<usize>().unwrap()..],
+            (from, until) => &whole[from.parse().unwrap()..=until.parse::<usize>().unwrap()],
+        };
+        assert!(part == expected, "{range}");
+        let read = counted.read();
+        assert!(read < all / 8, "{range}: {read} of {all} bytes");
+    }
+}
+
+/// Each request for the library listed every folder.
+#[tokio::test(start_paused = true)]
+async fn the_library_is_listed_once_in_ten_seconds() {
+    let memory = library();
+    let counted = Counted::new(memory);
+    let (status, _, requests) = counted.get("/api/library").await;
+    assert_eq!(status, 200);
+    assert!(requests > 1);
+    assert_eq!(counted.get("/api/library").await, (200, String::new(), 0));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(counted.get("/api/library").await, (200, String::new(), requests));
+}
