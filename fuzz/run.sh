@@ -9,6 +9,10 @@ cargo +nightly run --quiet --example seeds
 for target in ${*:-$(cargo +nightly fuzz list)}; do
     echo "== $target, ${seconds} s"
     # An allocation beyond 16 MiB for an input of at most 64 KiB means that a count was not checked.
-    cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -max_len=65536 -malloc_limit_mb=16 \
+    # The inputs of `cost` are recipes of files of up to 1 MB, which may cost 64 MiB.
+    limits="-max_len=65536 -malloc_limit_mb=16"
+    [ "$target" = cost ] && limits="-max_len=1024 -malloc_limit_mb=64 -len_control=0"
+    # shellcheck disable=SC2086 # several words
+    cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" $limits \
         -rss_limit_mb=1024 -timeout=60 -print_final_stats=1
 done

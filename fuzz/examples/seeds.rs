@@ -78,6 +78,7 @@ fn main() -> std::io::Result<()> {
             ("mfra", indexed(true)),
         ],
     )?;
+    seeds("cost", &costly())?;
     let avc = describable(0, &avc());
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
@@ -97,6 +98,23 @@ fn main() -> std::io::Result<()> {
             ("samples", payload(2, &samples.to_bytes())),
         ],
     )
+}
+
+/// Returns recipes of files that once cost too much, or still cost most. The numbers are those of
+/// `HostileFile::from_bytes`: of 112, 65,536 for example.
+fn costly() -> Vec<(&'static str, Vec<u8>)> {
+    /// One track without samples in `moov`, of AAC.
+    const FRAGMENTED: &[u8] = &[0, 1, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    /// A track of AVC, its samples of one byte and 4 s.
+    const LONG: &[u8] = &[0, 0, 16, 120, 0, 1, 1, 130, 64, 0, 0, 127, 2, 0, 0];
+    /// A thousand tracks of two samples, the second of which lasts to the end.
+    const SHORT: &[u8] = &[63, 3, 16, 2, 0, 1, 2, 1, 200, 1, 16, 0, 0, 2, 2, 0, 0];
+    vec![
+        // A thousand `moof`s of 65,536 samples without bytes.
+        ("bare", [&[156, 0], FRAGMENTED, &[0, 63, 1, 1, 1, 112, 0, 0, 1, 0, 112]].concat()),
+        ("boundaries", [&[2, 142], LONG, SHORT].concat()),
+        ("tracks", [&[1, 142], &[63, 3, 16, 140, 0, 1, 1, 1, 1, 0, 0, 255, 2, 0, 0][..]].concat()),
+    ]
 }
 
 /// Returns one URL of each form, with the prefix of its protocol.

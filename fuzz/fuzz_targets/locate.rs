@@ -7,9 +7,9 @@ use bytes::Bytes;
 use latemux_index::{
     MediaIndex, Sample, Title,
     locate::fragment_reader::{FragmentReader, FragmentStep},
-    media::fragment_samples::{FragmentSamples, NoFragments},
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
+    media::fragment_samples::{FragmentSamples, NoFragments},
     title::SegmentSamples,
 };
 use libfuzzer_sys::fuzz_target;
@@ -55,9 +55,7 @@ fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
     let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     // Each round trip brings at least one new byte.
     for _ in 0..=object.len() + 1 {
-        let read = |range: &Range<u64>| {
-            ObjectBytes { offset: range.start, bytes: slice(object, range) }
-        };
+        let read = |range: &Range<u64>| ObjectBytes { offset: range.start, bytes: slice(object, range) };
         wants = match locator.step(size, wants.iter().map(read).collect()).ok()? {
             Step::Read(wants) | Step::Scan(wants) => wants,
             Step::Done(index) => return Some(Arc::new(*index)),

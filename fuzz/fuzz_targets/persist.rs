@@ -3,7 +3,9 @@
 //! written back to the same bytes. The first byte selects the kind.
 #![no_main]
 
-use latemux_index::{MediaIndex, media::fragment_samples::FragmentSamples, media::Samples, persist::error::FORMAT};
+use latemux_index::{
+    MediaIndex, media::Samples, media::fragment_samples::FragmentSamples, persist::error::FORMAT,
+};
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::Xxh3;
 
