@@ -28,6 +28,7 @@ mod nginx;
 #[path = "../cache/origin.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod origin;
+mod repeated;
 #[path = "../cache/report.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod report;
@@ -53,7 +54,7 @@ struct Bench {
 type Row = fn(&Bench, &mut Report);
 
 /// Names of the attacks. docs/hostile.md says what each stands for.
-const ROWS: [(&str, Row); 7] = [
+const ROWS: [(&str, Row); 10] = [
     ("silent", silent::run),
     ("faulty_storage", faulty_storage::run),
     ("joined", slow::joined),
@@ -61,6 +62,9 @@ const ROWS: [(&str, Row); 7] = [
     ("no_cache", slow::no_cache),
     ("cold", slow::cold),
     ("idle", slow::idle),
+    ("clips", repeated::clips),
+    ("files", repeated::files),
+    ("unknown", repeated::unknown),
 ];
 
 fn main() -> ExitCode {
