@@ -1,27 +1,29 @@
 //! Exact sizes of a track's segments, and the bit rates that manifests state. O(samples), at some
 //! nanoseconds each: tables are read by columns. The origin caches manifests.
 
+mod estimate;
+
 use crate::{
     carry::Protocol,
     peak::highest_run,
     segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
-    Title, Track,
-    media::{Samples, TrackKind},
+    Title,
+    media::Samples,
     table::{
         batches::{SampleBatch, SampleBatches},
         samples::SampleTable,
     },
     title::{Segment, TitleTrack},
 };
-use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
 
 /// Returns the bytes of every segment of a track (an index into [`Title::tracks`]) in a protocol,
 /// as sent alone: in TS with PAT and PMT. Empty if there is no such track.
 ///
 /// If only the fragments of a track are known, the sizes are upper estimates: their source bytes
-/// plus the container's overhead. Of fragments with several tracks, a generous share is counted.
+/// plus the container's overhead. Fragments with several tracks are shared out by the rates in
+/// three of them.
 pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     muxed_sizes(title, &[track], protocol)
 }
@@ -148,10 +150,6 @@ fn cuts_of_shares(packed: &PackedTracks<'_>, track: usize) -> Option<Vec<u32>> {
     Some(cuts)
 }
 
-/// Longest time in milliseconds for which the samples of fragments are estimated, 18 hours: the
-/// estimate then fits 64 bits.
-const LONGEST_MILLIS: u64 = 1 << 26;
-
 /// Returns the bytes of a segment that belong to no track.
 fn container_bytes(protocol: Protocol) -> u64 {
     match protocol {
@@ -176,51 +174,9 @@ fn share_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol
             smooth::fragment_bytes(&smooth::clock(title), index, segment, &samples)
         }
         (Samples::Fragments(fragments), _) => {
-            let fragments = segment.cut.clone().filter_map(|i| fragments.get(i));
-            let all = fragments.map(|fragment| fragment.size).sum();
-            let ticks = segment.end - segment.start;
-            let millis = Time::new(ticks, track.timescale).in_scale(Timescale::MILLIS, Round::Up);
-            let millis = u64::try_from(millis).unwrap_or(0).min(LONGEST_MILLIS);
-            let media = estimated_share(track, &title.objects()[title_track.object].tracks, all, millis);
-            fragment_estimate(track, media, millis, protocol)
+            estimate::share_size(&title.objects()[title_track.object], track, fragments, segment, protocol)
         }
     }
-}
-
-/// Estimates how much of `bytes` of fragments that last `millis` milliseconds belongs to `track`,
-/// if all tracks of the object may be in them: its share by bit rates, at least the bytes of its
-/// own rate in that time, and a quarter more because rates vary.
-fn estimated_share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
-    let own = u128::from(track.average_bitrate);
-    let all: u128 = tracks.iter().map(|t| u128::from(t.average_bitrate)).sum();
-    if own == 0 || own == all {
-        return bytes;
-    }
-    let by_rate = own * u128::from(millis) / 8000;
-    let by_share = u128::from(bytes) * own / all;
-    u64::try_from(by_rate.max(by_share) * 5 / 4).map_or(bytes, |most| most.min(bytes))
-}
-
-/// Estimates the size of a segment made of fragments with `media` bytes and `millis` milliseconds.
-/// `media` includes the source's larger `moof`s. TS and FLV add bytes to every sample.
-fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol) -> u64 {
-    /// Samples per second that video rarely exceeds.
-    const FRAMES_PER_SECOND: u64 = 60;
-    if !matches!(protocol, Protocol::HlsTs | Protocol::Hds) {
-        return media + cmaf::MIN_SEGMENT_HEADER;
-    }
-    let rate = match (&track.codec.config, track.kind) {
-        (Config::Aac(aac), _) => u64::from(aac.core_sample_rate / u32::from(aac.frame_length.max(1))) + 1,
-        (_, TrackKind::Video) => FRAMES_PER_SECOND,
-        // AC-3 and MP3 frames last 24 ms and more.
-        _ => 42,
-    };
-    let samples = (rate * millis).div_ceil(1000) + 1;
-    if protocol == Protocol::Hds {
-        return media + samples * f4f::MAX_OVERHEAD;
-    }
-    // A PES header, access unit delimiter and PCR, and half a packet of stuffing on average.
-    ((media + samples * (40 + 92)).div_ceil(184) + 1) * 188
 }
 
 /// Bit rates in bits per second.

@@ -1,6 +1,7 @@
 //! Sizes computed column by column equal those computed sample by sample.
 
 use super::*;
+use latemux_isobmff::{Time, Timescale};
 use latemux_testmedia::origin::index;
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -15,12 +15,12 @@ use crate::{
     },
     media::{IndexSource, TrackKind},
     table::{
-        fragment_table::{FragmentTable, FragmentTableBuilder},
+        fragment_table::{FragmentTable, FragmentTableBuilder, SampleCounts, SampleRates},
         samples::SampleTable,
     },
 };
 use bytes::Bytes;
-use latemux_isobmff::fragment::Moof;
+use latemux_isobmff::{Timescale, fragment::Moof};
 use std::{collections::BTreeSet, ops::Range, sync::atomic::Ordering::Relaxed};
 
 /// A table and, if its fragments hold several tracks, the track's bit rate in bits per second.
@@ -171,8 +171,7 @@ pub(crate) struct FragmentMeasurement {
     end: i64,
     /// True if the first sample is a sync sample.
     sync: bool,
-    count: u64,
-    bytes: u64,
+    counts: SampleCounts,
     /// Sum of sample durations in track ticks.
     duration: u64,
     /// True if the fragment states its own times, by `tfdt` or `tfxd`.
@@ -186,6 +185,10 @@ pub(crate) struct FragmentMeasurement {
 }
 
 impl FragmentMeasurement {
+    fn rates(&self, scale: Timescale) -> Option<SampleRates> {
+        SampleRates::of(self.counts, self.duration, scale)
+    }
+
     /// Returns how long before its presentation the first sample must be decoded so that no sample
     /// is decoded after it is presented, in track ticks.
     fn reorder(&self) -> u32 {
@@ -243,8 +246,7 @@ fn measure(
                         first,
                         end,
                         sync: s.sync,
-                        count: 0,
-                        bytes: 0,
+                        counts: SampleCounts::default(),
                         duration: 0,
                         timed,
                         composition: s.composition_offset,
@@ -254,8 +256,9 @@ fn measure(
                     m.least_composition = m.least_composition.min(s.composition_offset);
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
-                    m.count += 1;
-                    m.bytes += u64::from(s.size);
+                    m.counts.samples += 1;
+                    m.counts.sync_samples += u64::from(s.sync);
+                    m.counts.bytes += u64::from(s.size);
                     m.duration += u64::from(s.duration);
                     Ok(Wanted::Yes)
                 });
@@ -300,7 +303,7 @@ fn tables(
         let Some(origin) = origin(reader, found, number, listed, &measured)? else {
             return Ok(None);
         };
-        let Origin { offset, first_start, reorder } = origin;
+        let Origin { offset, first_start, reorder, rates } = origin;
         if Edits::hides_samples(first_start, description.kind, description.timescale) {
             return Ok(None);
         }
@@ -326,7 +329,7 @@ fn tables(
         let all_sync = description.kind != TrackKind::Video
             || description.every_sample_is_sync()
             || (!states_sync && measured.sync);
-        let mut builder = FragmentTableBuilder::default().first_offset(measured.composition);
+        let mut builder = FragmentTableBuilder::default().first_offset(measured.composition).rates(rates);
         for (number, entry) in listed.entries.iter().enumerate() {
             let time = if number == 0 { first_start } else { entry.time + offset };
             if !builder.push(
@@ -341,7 +344,7 @@ fn tables(
         }
         let bitrate = several.then(|| {
             let seconds = (measured.duration, description.timescale.get());
-            description.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
+            description.declared_bitrate().unwrap_or_else(|| rate(measured.counts.bytes, seconds))
         });
         tables.push((builder.finish(end, reorder), bitrate));
     }
@@ -357,6 +360,7 @@ struct Origin {
     first_start: i64,
     /// The longest [`FragmentMeasurement::reorder`] of the fragments that were read.
     reorder: u32,
+    rates: SampleRates,
 }
 
 /// Finds the origin of the times of an index. Writers differ: times count from the start of the
@@ -375,6 +379,7 @@ fn origin(
     };
     let mut probed = Vec::new();
     let mut reorder = measured.reorder();
+    let mut rates = measured.rates(description.timescale);
     for probe in fragments_to_check(listed) {
         let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
             return Ok(None);
@@ -384,6 +389,7 @@ fn origin(
             return Ok(None);
         }
         reorder = reorder.max(at_probe.reorder());
+        rates = rates.into_iter().chain(at_probe.rates(description.timescale)).reduce(SampleRates::with);
         if at_probe.timed {
             probed.push(at_probe.first - probe.time);
         }
@@ -409,14 +415,14 @@ fn origin(
     }
     // The samples must not last longer than the index states, apart from half a sample if there are
     // several fragments.
-    let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
+    let half_a_sample = i64::try_from(measured.duration / measured.counts.samples.max(1) / 2).unwrap_or(0);
     let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
     let next = listed.entries.get(1).map(|next| next.time).or(listed.end);
     if next.is_some_and(|next| measured.end - (next + offset) > tolerance) {
         return Ok(None);
     }
     let first_start = first.time + by_first;
-    Ok(Some(Origin { offset, first_start, reorder }))
+    Ok(Some(Origin { offset, first_start, reorder, rates: rates.unwrap_or_default() }))
 }
 
 /// Returns true if fragments of different tracks that start at one offset also end at one: samples

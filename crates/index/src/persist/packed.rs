@@ -7,7 +7,7 @@ use crate::{
     },
     table::{
         column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
-        fragment_table::FragmentTable,
+        fragment_table::{FragmentTable, SampleRates},
         layout::{ChunkPositions, Layout, MAX_TRACKS, TrackLayout},
         positions::{Positions, PositionsEncoding},
         samples::{MAX_SAMPLES, SampleTable},
@@ -238,6 +238,8 @@ pub(super) fn put_fragments(table: &FragmentTable, out: &mut ByteWriter) {
     out.i64(table.end);
     out.u32(table.reorder);
     out.i32(table.first_offset);
+    let SampleRates { samples, sync_samples, least_bytes, most_bytes } = table.rates;
+    [samples, sync_samples, least_bytes, most_bytes].into_iter().for_each(|rate| out.u32(rate));
     put_column(&table.steps, out);
     out.option(table.leads.as_ref(), |out, leads| put_column(leads, out));
     put_column(&table.sizes, out);
@@ -251,6 +253,12 @@ pub(super) fn take_fragments(bytes: &mut ByteReader<'_>) -> Result<FragmentTable
         end: bytes.within(TIMES)?,
         reorder: bytes.u32()?,
         first_offset: bytes.i32()?,
+        rates: SampleRates {
+            samples: bytes.u32()?,
+            sync_samples: bytes.u32()?,
+            least_bytes: bytes.u32()?,
+            most_bytes: bytes.u32()?,
+        },
         steps: take_column(bytes)?,
         leads: bytes.option(take_column)?,
         sizes: take_column(bytes)?,

@@ -4,6 +4,7 @@ use crate::table::{
     column::{Column, ColumnBuilder},
     positions::{Positions, PositionsBuilder},
 };
+use latemux_isobmff::Timescale;
 use std::ops::Range;
 
 /// One fragment of a track, or one `sidx` subsegment, which may hold several `moof`s.
@@ -28,6 +29,59 @@ impl Fragment {
     }
 }
 
+/// Rates of a track's samples in the fragments that were read to check its index: the first, the
+/// second and the middle one. They depend only on the object, so they are the same on every node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SampleRates {
+    /// Highest number of samples in 1000 seconds, 0 if it is not known.
+    pub samples: u32,
+    /// Highest number of sync samples in 1000 seconds.
+    pub sync_samples: u32,
+    /// Lowest number of media bytes per second.
+    pub least_bytes: u32,
+    /// Highest number of media bytes per second.
+    pub most_bytes: u32,
+}
+
+impl SampleRates {
+    /// Returns the rates of samples that last `ticks`. `None` if they have no duration.
+    pub(crate) fn of(counts: SampleCounts, ticks: u64, scale: Timescale) -> Option<Self> {
+        if ticks == 0 {
+            return None;
+        }
+        let per_second = |count: u64, factor: u64| {
+            let amount = u128::from(count) * u128::from(factor) * u128::from(scale.get());
+            (amount / u128::from(ticks), amount.div_ceil(u128::from(ticks)))
+        };
+        let saturated = |rate: u128| u32::try_from(rate).unwrap_or(u32::MAX);
+        let (least_bytes, most_bytes) = per_second(counts.bytes, 1);
+        Some(Self {
+            samples: saturated(per_second(counts.samples, 1000).1),
+            sync_samples: saturated(per_second(counts.sync_samples, 1000).1),
+            least_bytes: saturated(least_bytes),
+            most_bytes: saturated(most_bytes),
+        })
+    }
+
+    /// Returns the rates that cover both.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            samples: self.samples.max(other.samples),
+            sync_samples: self.sync_samples.max(other.sync_samples),
+            least_bytes: self.least_bytes.min(other.least_bytes),
+            most_bytes: self.most_bytes.max(other.most_bytes),
+        }
+    }
+}
+
+/// Samples of a track, counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SampleCounts {
+    pub(crate) samples: u64,
+    pub(crate) sync_samples: u64,
+    pub(crate) bytes: u64,
+}
+
 /// A track's fragments in order, packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentTable {
@@ -36,6 +90,7 @@ pub struct FragmentTable {
     pub(crate) end: i64,
     pub(crate) reorder: u32,
     pub(crate) first_offset: i32,
+    pub(crate) rates: SampleRates,
     /// Distance from each start to the next one, in track ticks.
     pub(crate) steps: Column,
     /// Time from each start to the presentation of the fragment's sync sample, in track ticks.
@@ -153,6 +208,11 @@ impl FragmentTable {
         self.first_offset
     }
 
+    /// Returns the rates of the samples in some of the fragments.
+    pub fn rates(&self) -> SampleRates {
+        self.rates
+    }
+
     /// Returns the total size of all fragments in bytes.
     pub fn bytes(&self) -> u64 {
         self.sizes.total()
@@ -173,6 +233,7 @@ pub(crate) struct FragmentTableBuilder {
     first_start: i64,
     last_start: Option<i64>,
     first_offset: i32,
+    rates: SampleRates,
     steps: ColumnBuilder,
     leads: ColumnBuilder,
     any_leads: bool,
@@ -210,6 +271,10 @@ impl FragmentTableBuilder {
         Self { first_offset, ..self }
     }
 
+    pub(crate) fn rates(self, rates: SampleRates) -> Self {
+        Self { rates, ..self }
+    }
+
     /// Returns the table. `end` and `reorder` are in track ticks.
     pub(crate) fn finish(mut self, end: i64, reorder: u32) -> FragmentTable {
         let last = self.last_start.unwrap_or(self.first_start);
@@ -220,6 +285,7 @@ impl FragmentTableBuilder {
             end: end.max(last),
             reorder,
             first_offset: self.first_offset,
+            rates: self.rates,
             steps: self.steps.finish(),
             leads: self.any_leads.then(|| self.leads.finish()),
             sizes: self.sizes.finish(),
@@ -233,6 +299,20 @@ impl FragmentTableBuilder {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rates_of_hostile_samples_are_bounded() {
+        let counts = SampleCounts { samples: 3, sync_samples: 1, bytes: 1000 };
+        assert_eq!(SampleRates::of(counts, 0, Timescale::MILLIS), None);
+        let of = |counts, ticks| SampleRates::of(counts, ticks, Timescale::MILLIS).unwrap();
+        let usual = SampleRates { samples: 1501, sync_samples: 501, least_bytes: 500, most_bytes: 501 };
+        assert_eq!(of(counts, 1999), usual);
+        let most = SampleCounts { samples: u64::MAX, sync_samples: u64::MAX, bytes: u64::MAX };
+        let largest = of(most, 1);
+        assert_eq!((largest.samples, largest.most_bytes), (u32::MAX, u32::MAX));
+        assert_eq!(of(SampleCounts::default(), u64::MAX), SampleRates::default());
+        assert_eq!(usual.with(largest), SampleRates { least_bytes: 500, ..largest });
+    }
 
     proptest! {
         #[test]

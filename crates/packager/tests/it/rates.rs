@@ -5,6 +5,7 @@ use crate::{
     media::{avc_aac, fragmented, hevc, ladder, shared},
     player::{Presentation, multivariant, play},
 };
+use latemux_index::media::IndexSource;
 use latemux_testmedia::{origin::Origin, recipe::make};
 use std::{path::PathBuf, time::Duration};
 
@@ -68,4 +69,82 @@ fn bandwidth_left_out_subtitles() {
             assert!(within(stated.0, real.0) && within(stated.1, real.1), "{stated:?} {real:?} {query}");
         }
     }
+}
+
+/// Makes a title of which only the fragments are known. Video is in GOPs of two seconds.
+fn in_fragments(name: &str, sources: &[&str], coding: &str, index: &str) -> PathBuf {
+    let inputs: String = sources.iter().map(|source| format!("-f lavfi -i {source} ")).collect();
+    let flags = format!("frag_keyframe+empty_moov+default_base_moof{index}");
+    make(&format!("rates-{name}"), "mp4", &format!("{inputs}{coding} -movflags {flags}"))
+}
+
+/// Titles by `sidx` and `mfra`, each with the largest excess that its bit rates may have, in
+/// hundredths.
+fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
+    const SIDX: &str = "+global_sidx+skip_trailer";
+    const TONE: &str = "sine=frequency=440:sample_rate=48000:duration=24";
+    const NOISE: &str = "anoisesrc=r=44100:d=24:seed=1:amplitude=0.3";
+    const AAC: &str = "-c:a aac -b:a 96k -ac 2";
+    let steady = "testsrc2=size=320x180:rate=25:duration=24";
+    // Noise comes and goes.
+    let varied = |rate: &str| {
+        format!(
+            "testsrc2=size=320x180:rate={rate}:duration=24,noise=alls=40:allf=t:enable=gt(mod(t\\,9)\\,6)"
+        )
+    };
+    let avc = |coding: &str| {
+        format!(
+            "-c:v libx264 -preset veryfast -force_key_frames expr:gte(t,n_forced*2) -g 1000 -sc_threshold 0 \
+             -pix_fmt yuv420p {coding}"
+        )
+    };
+    let constant = avc("-b:v 600k -minrate 600k -maxrate 600k -bufsize 600k -nal-hrd cbr");
+    let reordered = avc("-crf 28 -bf 2");
+    let plain = avc("-crf 34 -bf 0");
+    let (film, few, many) = (varied("30000/1001"), varied("5"), varied("50"));
+    let video = |name, source: &str, coding: &str| in_fragments(name, &[source], coding, SIDX);
+    let both = |name, sources: [&str; 2], coding: &str, index| {
+        in_fragments(name, &sources, &format!("{coding} {AAC}"), index)
+    };
+    let audio = |name, source: &str, coding: &str| {
+        let coding = format!("{coding} -frag_duration 2000000");
+        in_fragments(name, &[source], &coding, &format!("+delay_moov{SIDX}"))
+    };
+    vec![
+        ("steady video", video("steady", steady, &constant), 10),
+        ("varied video", video("varied", &film, &reordered), 10),
+        ("few frames", video("few", &few, &reordered), 10),
+        ("many frames", video("many", &many, &plain), 10),
+        ("steady, noise", both("steady-noise", [steady, NOISE], &constant, SIDX), 10),
+        ("varied, tone", both("varied-tone", [&film, TONE], &reordered, SIDX), 10),
+        ("varied, by mfra", both("varied-mfra", [&film, TONE], &reordered, ""), 10),
+        // A segment takes a multiple of 16 packets, which is much at this rate.
+        ("aac", audio("aac", TONE, AAC), 12),
+        ("ac3", audio("ac3", NOISE, "-c:a ac3 -b:a 192k"), 10),
+    ]
+}
+
+#[test]
+fn bandwidth_of_fragments_was_far_above_the_sum_of_their_peaks_or_below() {
+    let mut wrong = Vec::new();
+    for (name, file, excess) in indexed_by_fragments() {
+        let source = latemux_testmedia::origin::index(&std::fs::read(&file).unwrap().into()).unwrap().source;
+        let is_estimated = matches!(source, IndexSource::SegmentIndex | IndexSource::RandomAccess);
+        assert!(is_estimated, "{name}: {source:?}");
+        let files = std::slice::from_ref(&file);
+        for (target, query) in
+            [(2, ""), (2, "?hls_fmp4"), (2, "?hls_minimum_fragment_length=5"), (4, ""), (4, "?hls_fmp4")]
+        {
+            for [stated, real] in stated_and_true(files, query, Duration::from_secs(target)) {
+                let is_right =
+                    |stated: u64, real: u64| (real..=real * (100 + excess) / 100).contains(&stated);
+                let line = format!("{name}, {target} s {query}: {stated:?}, in fact {real:?}");
+                println!("{line}");
+                if !is_right(stated.0, real.0) || !is_right(stated.1, real.1) {
+                    wrong.push(line);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -29,6 +29,7 @@
 
 mod adts;
 mod annexb;
+mod estimate;
 mod layout;
 mod mux;
 mod packet;
@@ -53,6 +54,7 @@ use crate::{
     part::{Part, Transform},
 };
 use bytes::{Bytes, BytesMut};
+pub(crate) use estimate::UnreadSamples;
 use latemux_index::{Sample, Track, table::batches::SampleBatch};
 use layout::PesUnit;
 use mux::{Muxer, PidState, ScheduledUnit};
@@ -123,6 +125,11 @@ pub(crate) fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
         let Some(stream) = &stream else { return 0 };
         stretch::packets(stream, stretch, more) * PACKET as u64
     }
+}
+
+/// Returns an estimate of [`ts_bytes`] for samples that have not been read.
+pub(crate) fn estimated_bytes(track: &Track, samples: &UnreadSamples) -> u64 {
+    Stream::of(track).map_or(0, |stream| estimate::packets(&stream, samples) * PACKET as u64)
 }
 
 /// Bytes of PAT and PMT at the start of each segment.
