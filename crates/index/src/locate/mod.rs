@@ -12,6 +12,7 @@ mod moof_samples;
 mod moov_tables;
 mod movie;
 mod object_reader;
+mod placement;
 mod random_access;
 pub mod read_buffer;
 mod scan;
@@ -27,12 +28,12 @@ use crate::{
         limits::Limits,
         movie::FoundMovie,
         object_reader::{ObjectReader, Pause},
+        placement::UnplacedTrack,
         read_buffer::{ObjectBytes, ReadBuffer},
         scan::Scan,
         track_description::TrackDescription,
     },
-    media::{IndexSource, MediaIndex, Samples, Track, stamp::MediaStamp},
-    table::samples::SampleTable,
+    media::{IndexSource, MediaIndex, Track, stamp::MediaStamp},
 };
 use bytes::Bytes;
 use std::ops::Range;
@@ -255,8 +256,11 @@ fn finish(
         FoundSamples::Tables | FoundSamples::Scan(_) => {
             let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
                 Some(Ok(track)) => {
-                    let table = description.read_tables(track, object_size)?;
-                    description.with_table(table)
+                    let media_size = description.size_of_media(object_size);
+                    let read = description.read_tables(track, object_size);
+                    // Chunks are checked later, but their problem is the one to report.
+                    let problem = |kind| Chunks::new(&track.tables, media_size).check().unwrap_or(kind);
+                    description.with_table(read?).map_err(problem)
                 }
                 _ => Err(TrackProblemKind::malformed("not read")),
             };
@@ -275,27 +279,18 @@ fn finish(
             (IndexSource::Scan, tracks.map(|((_, track), table)| track.with_table(table?)).collect())
         }
     };
+    let described = numbers.iter().map(|&number| Some(&movie.tracks.get(number)?.as_ref().ok()?.tables));
+    let mut tracks: Vec<UnplacedTrack<'_>> = tracks.into_iter().zip(described).collect();
+    match source {
+        IndexSource::SampleTables => placement::place(&mut tracks, object_size),
+        _ => placement::interleave(&mut tracks),
+    }
     let mut served = Vec::new();
-    let mut chunks = Vec::new();
-    for ((name, number), track) in names.into_iter().zip(numbers).zip(tracks) {
+    for (name, (track, _)) in names.into_iter().zip(tracks) {
         match track {
-            Ok(track) => {
-                served.push(track);
-                let described = movie.tracks.get(number).and_then(|track| track.as_ref().ok());
-                chunks.extend(described.map(|track| Chunks::new(&track.tables)));
-            }
+            Ok(track) => served.push(track),
             Err(kind) => left_out.push(TrackProblem { kind, ..name }),
         }
-    }
-
-    let tables = served.iter_mut().filter_map(|track| match &mut track.samples {
-        Samples::Table(table) => Some(table),
-        Samples::Fragments(_) => None,
-    });
-    let mut tables: Vec<_> = tables.collect();
-    match source {
-        IndexSource::SampleTables => SampleTable::place(&mut tables, &chunks),
-        _ => SampleTable::interleave(&mut tables),
     }
 
     index_boxes.sort_by_key(|(offset, _)| *offset);

@@ -61,9 +61,9 @@ pub(crate) fn sample_count(tables: &SampleTables, object_size: u64) -> Result<u3
     Ok(count)
 }
 
-/// Packs the tables, except for the positions of chunks: those of all tracks are described together
-/// by [`SampleTable::place`]. Decode times start at 0 and all samples play. `all_sync` is for media
-/// in which an empty `stss` means nothing (audio, text).
+/// Packs the tables, except for chunks: those of all tracks are checked and described together by
+/// [`super::placement::place`]. Decode times start at 0 and all samples play. `all_sync` is for
+/// media in which an empty `stss` means nothing (audio, text).
 ///
 /// Deviations that ffmpeg plays are accepted too: `stts`, `ctts`, `stss` and `stco` that continue
 /// after the last sample, and `ctts` that ends before it.
@@ -72,10 +72,15 @@ pub(crate) fn read(
     object_size: u64,
     all_sync: bool,
 ) -> Result<SampleTable, TrackProblemKind> {
-    let count = sample_count(tables, object_size)?;
-    let mut builder = SampleTableBuilder::default();
-    read_sizes_and_chunks(tables, object_size, &mut builder)?;
+    sample_count(tables, object_size)?;
+    let of_chunks = |problem| Chunks::new(tables, object_size).check().unwrap_or(problem);
+    read_columns(tables, all_sync).map_err(of_chunks)
+}
 
+fn read_columns(tables: &SampleTables, all_sync: bool) -> Result<SampleTable, TrackProblemKind> {
+    let count = tables.stsz.count();
+    let mut builder = SampleTableBuilder::default();
+    read_sizes(&tables.stsz, &mut builder.sizes);
     for run in tables.stts.iter() {
         // Broken writers put negative deltas in `stts`, which have the highest bit set.
         if i32::try_from(run.delta).is_err() {
@@ -111,28 +116,6 @@ pub(crate) fn read(
         _ => builder.set_all_sync(),
     }
     Ok(builder.finish(0))
-}
-
-/// Reads `stsz`, `stsc` and `stco`. Every sample needs a size, a chunk and a valid position.
-fn read_sizes_and_chunks(
-    tables: &SampleTables,
-    object_size: u64,
-    builder: &mut SampleTableBuilder,
-) -> Result<(), TrackProblemKind> {
-    let count = tables.stsz.count();
-    let mut chunks = Chunks::new(tables);
-    while let Some(chunk) = chunks.try_next()? {
-        let end = chunk.offset.saturating_add(chunk.bytes);
-        if end > object_size {
-            return Err(TrackProblemKind::Truncated { sample: chunks.samples, end, object_size });
-        }
-        builder.chunk_samples.push(chunk.samples);
-    }
-    if chunks.samples < count {
-        return malformed(format!("stsz has {count} samples, but the chunks hold {}", chunks.samples));
-    }
-    read_sizes(&tables.stsz, &mut builder.sizes);
-    Ok(())
 }
 
 fn read_sizes(table: &SampleSizes, sizes: &mut ColumnBuilder) {

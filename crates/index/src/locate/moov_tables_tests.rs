@@ -1,5 +1,8 @@
 use super::*;
-use crate::table::samples::Sample;
+use crate::{
+    locate::placement,
+    table::{layout::ChunkPositions, samples::Sample},
+};
 use bytes::Bytes;
 use latemux_isobmff::boxes::{
     ctts::{self, CompositionOffsets},
@@ -13,7 +16,8 @@ const SIZE: u64 = 10_000;
 /// Reads the tables of a track that is alone in its file, with positions.
 fn read(tables: &SampleTables, object_size: u64, all_sync: bool) -> Result<SampleTable, TrackProblemKind> {
     let mut table = super::read(tables, object_size, all_sync)?;
-    SampleTable::place(&mut [&mut table], &[Chunks::new(tables)]);
+    let (counts, positions) = placement::chunks_of(tables, object_size)?;
+    table.set_chunks(counts, ChunkPositions::Separate(positions));
     Ok(table)
 }
 

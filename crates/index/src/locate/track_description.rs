@@ -2,9 +2,12 @@
 
 use crate::{
     error::{TrackProblem, TrackProblemKind},
-    locate::{chunks::Chunks, edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables},
+    locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables, placement},
     media::{Samples, Track, TrackKind},
-    table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
+    table::{
+        fragment_table::FragmentTable, layout::ChunkPositions, presentation::Presentation,
+        samples::SampleTable,
+    },
 };
 use latemux_isobmff::{
     Error as BoxError, FourCc, Time, Timescale,
@@ -101,12 +104,13 @@ impl TrackDescription {
         object_size: u64,
     ) -> Result<SampleTable, TrackProblemKind> {
         let mut table = self.read_tables(track, object_size)?;
-        SampleTable::place(&mut [&mut table], &[Chunks::new(&track.tables)]);
+        let (counts, positions) = placement::chunks_of(&track.tables, self.size_of_media(object_size))?;
+        table.set_chunks(counts, ChunkPositions::Separate(positions));
         Ok(table)
     }
 
     /// Reads the sample tables of `moov`: all samples, on the source timeline. Their positions are
-    /// left to [`SampleTable::place`].
+    /// left to [`placement::place`].
     pub(crate) fn read_tables(
         &self,
         track: &movie::Track,
@@ -122,7 +126,7 @@ impl TrackDescription {
 
     /// Returns the size of the object that holds the media, in bytes. That of another object is
     /// checked when that object is read, see `MediaIndex::of_media`.
-    fn size_of_media(&self, object_size: u64) -> u64 {
+    pub(crate) fn size_of_media(&self, object_size: u64) -> u64 {
         if self.is_elsewhere() { moov_tables::MAX_OBJECT_SIZE } else { object_size }
     }
 

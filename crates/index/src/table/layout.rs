@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(crate) const MAX_TRACKS: usize = 8;
 
 /// Tracks and the positions of their samples.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) tracks: Vec<TrackLayout>,
 }

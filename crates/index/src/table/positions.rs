@@ -16,21 +16,16 @@ pub(crate) enum PositionsEncoding {
 }
 
 impl Positions {
-    /// Packs the positions of items, given as offset and size in bytes. They are read twice if they
-    /// do not ascend.
-    pub(crate) fn of(items: impl Iterator<Item = (u64, u64)> + Clone) -> Self {
+    /// Packs the positions of items, given as offset and size in bytes. Returns `None` at the first
+    /// item that does not ascend, or is too far from the one before.
+    pub(crate) fn ascending(items: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
         let mut gaps = ColumnBuilder::default();
         let mut end = 0;
-        for (offset, size) in items.clone() {
-            let Some(gap) = gap(end, offset) else {
-                let mut builder = PositionsBuilder::default();
-                items.for_each(|(offset, size)| builder.push(offset, size));
-                return builder.finish();
-            };
-            gaps.push(gap);
+        for (offset, size) in items {
+            gaps.push(gap(end, offset)?);
             end = offset.saturating_add(size);
         }
-        Self(PositionsEncoding::Gaps(gaps.finish()))
+        Some(Self(PositionsEncoding::Gaps(gaps.finish())))
     }
 
     /// Returns the offset of item number `index`, in bytes from the start of the object, or 0
@@ -104,7 +99,7 @@ fn gap(end: u64, offset: u64) -> Option<u32> {
     u32::try_from(offset.checked_sub(end)?).ok()
 }
 
-/// Packs positions that can be read only once.
+/// Packs positions in any order.
 #[derive(Debug, Default)]
 pub(crate) struct PositionsBuilder {
     gaps: ColumnBuilder,

@@ -2,8 +2,8 @@
 
 use crate::table::{
     column::{Column, ColumnBuilder, Values},
-    layout::{self, Chunk, ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
-    positions::{Positions, PositionsBuilder},
+    layout::{self, ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
+    positions::PositionsBuilder,
     presentation::Presentation,
     rice::{BLOCK, zigzag},
 };
@@ -181,16 +181,11 @@ impl SampleTable {
         columns + self.layout.heap_bytes(self.track)
     }
 
-    /// Sets the positions of the samples of all tracks of an object, from their chunks.
-    pub(crate) fn place(tables: &mut [&mut Self], chunks: &[impl Iterator<Item = Chunk> + Clone]) {
-        if let Some(positions) = layout::interleave(chunks.to_vec()) {
-            return Self::share_layout(tables, positions);
-        }
-        for (table, chunks) in tables.iter_mut().zip(chunks) {
-            let items = chunks.clone().map(|chunk| (chunk.offset, chunk.bytes));
-            if let Some(laid) = Arc::get_mut(&mut table.layout).and_then(|layout| layout.tracks.first_mut()) {
-                laid.chunks = ChunkPositions::Separate(Positions::of(items));
-            }
+    /// Sets the number of samples in each chunk, and the positions of the chunks.
+    pub(crate) fn set_chunks(&mut self, chunk_samples: Column, chunks: ChunkPositions) {
+        let track = self.track;
+        if let Some(laid) = Arc::make_mut(&mut self.layout).tracks.get_mut(track) {
+            (laid.chunk_samples, laid.chunks) = (chunk_samples, chunks);
         }
     }
 
@@ -199,21 +194,27 @@ impl SampleTable {
     pub(crate) fn interleave(tables: &mut [&mut Self]) {
         let chunks = tables.iter().map(|table| table.layout.track(table.track)?.ascending_chunks());
         let chunks: Option<Vec<_>> = chunks.collect();
-        if let Some(positions) = chunks.and_then(layout::interleave) {
-            Self::share_layout(tables, positions);
+        let Some(positions) = chunks.and_then(layout::interleave) else { return };
+        for (table, chunks) in tables.iter_mut().zip(positions) {
+            let track = table.track;
+            if let Some(laid) = Arc::make_mut(&mut table.layout).tracks.get_mut(track) {
+                laid.chunks = chunks;
+            }
         }
+        Self::share_layout(tables);
     }
 
-    fn share_layout(tables: &mut [&mut Self], positions: Vec<ChunkPositions>) {
+    /// Joins the layouts of the tracks of an object, each of which has its own so far.
+    pub(crate) fn share_layout(tables: &mut [&mut Self]) {
         let mut tracks = Vec::with_capacity(tables.len());
-        for (table, chunks) in tables.iter_mut().zip(positions) {
+        for table in tables.iter_mut() {
             let alone = std::mem::take(&mut table.layout);
             let laid = match Arc::try_unwrap(alone) {
                 Ok(mut layout) => layout.tracks.pop(),
                 Err(layout) => layout.track(table.track).cloned(),
             };
             table.track = tracks.len();
-            tracks.extend(laid.map(|laid| TrackLayout { chunks, ..laid }));
+            tracks.extend(laid);
         }
         let layout = Arc::new(Layout { tracks });
         tables.iter_mut().for_each(|table| table.layout = Arc::clone(&layout));

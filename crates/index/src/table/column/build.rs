@@ -1,18 +1,22 @@
 //! Building a column in its smallest encoding.
 
 use crate::table::{
-    column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
+    column::{BLOCK_LEN, Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
     rice::{BLOCK, BitWriter, BlockState},
 };
 
 /// Builds a [`Column`] value by value, holding little more than the result.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ColumnBuilder {
+    /// Number of values and their sum, without those in `block`.
     len: u32,
     total: u64,
     /// Runs so far. Empty once packing has turned out to be much smaller.
     runs: Vec<Run>,
     packer: Option<Box<Packer>>,
+    /// Values to be taken together, which is faster than one by one.
+    block: [u32; BLOCK],
+    filled: usize,
 }
 
 #[derive(Debug)]
@@ -29,6 +33,12 @@ struct Packer {
     stream: BitWriter,
 }
 
+impl Default for ColumnBuilder {
+    fn default() -> Self {
+        Self { len: 0, total: 0, runs: Vec::new(), packer: None, block: [0; BLOCK], filled: 0 }
+    }
+}
+
 impl ColumnBuilder {
     /// Up to this number of runs, nothing is packed: runs are smaller, and cheaper to read.
     const FEW_RUNS: usize = 8;
@@ -36,25 +46,43 @@ impl ColumnBuilder {
     /// Appends a value. A column holds at most `u32::MAX` values; further ones are ignored.
     #[inline]
     pub(crate) fn push(&mut self, value: u32) {
-        let is_same = self.runs.last().is_some_and(|last| last.value == value);
-        match &mut self.packer {
-            _ if self.len == u32::MAX => return,
-            None if is_same => {}
-            Some(packer) if packer.runs_given_up || is_same => packer.push(value),
-            _ => self.start_run(value, 1),
+        if let Some(place) = self.block.get_mut(self.filled) {
+            *place = value;
+            self.filled += 1;
         }
-        self.len += 1;
-        self.total += u64::from(value);
+        if self.filled == BLOCK {
+            self.flush();
+        }
     }
 
     /// Appends values, at most as many as [`Self::push`] takes.
     pub(crate) fn extend(&mut self, values: &[u32]) {
-        let mut values = values.iter();
-        while self.packer.as_ref().is_none_or(|packer| !packer.runs_given_up) {
-            let Some(&value) = values.next() else { return };
-            self.push(value);
+        self.flush();
+        self.take(values);
+    }
+
+    /// Appends `count` equal values. With few runs, this costs little more than one value.
+    pub(crate) fn push_run(&mut self, value: u32, count: u32) {
+        if count < STRIDE {
+            return (0..count).for_each(|_| self.push(value));
         }
-        let values = values.as_slice();
+        self.flush();
+        self.put_run(value, count);
+    }
+
+    fn flush(&mut self) {
+        let block = self.block;
+        let filled = std::mem::take(&mut self.filled);
+        self.take(block.get(..filled).unwrap_or_default());
+    }
+
+    fn take(&mut self, mut values: &[u32]) {
+        while self.packer.as_ref().is_none_or(|packer| !packer.runs_given_up) {
+            let Some(&value) = values.first() else { return };
+            let count = values.iter().take_while(|other| **other == value).count();
+            self.put_run(value, u32::try_from(count).unwrap_or(u32::MAX));
+            values = values.get(count..).unwrap_or_default();
+        }
         let values = values.get(..(u32::MAX - self.len) as usize).unwrap_or(values);
         self.len += u32::try_from(values.len()).unwrap_or(0);
         self.total += values.iter().map(|&value| u64::from(value)).sum::<u64>();
@@ -63,8 +91,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends `count` equal values. With few runs, this costs no more than one value.
-    pub(crate) fn push_run(&mut self, value: u32, count: u32) {
+    fn put_run(&mut self, value: u32, count: u32) {
         let count = count.min(u32::MAX - self.len);
         let is_same = count == 0 || self.runs.last().is_some_and(|last| last.value == value);
         match &mut self.packer {
@@ -96,12 +123,13 @@ impl ColumnBuilder {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        self.len.saturating_add(u32::try_from(self.filled).unwrap_or(0))
     }
 
     /// Returns the column in its smallest encoding.
-    pub(crate) fn finish(self) -> Column {
-        let Self { len, total, runs, packer } = self;
+    pub(crate) fn finish(mut self) -> Column {
+        self.flush();
+        let Self { len, total, runs, packer, .. } = self;
         let form = match packer {
             Some(packer) if packer.runs_given_up || packer.bytes() < size_of_val::<[Run]>(&runs) => {
                 packer.finish(len, total)
@@ -134,23 +162,24 @@ impl Packer {
         packer
     }
 
-    fn push_run(&mut self, value: u32, count: u32) {
-        (0..count).for_each(|_| self.push(value));
-    }
-
-    #[inline]
-    fn push(&mut self, value: u32) {
-        if let Some(place) = self.block.get_mut(self.filled) {
-            *place = value;
-            self.filled += 1;
-        }
-        if self.filled == BLOCK {
-            self.flush();
+    fn push_run(&mut self, value: u32, mut count: u32) {
+        let run = [value; BLOCK];
+        while count > 0 {
+            let some = count.min(BLOCK_LEN);
+            self.extend(run.get(..some as usize).unwrap_or_default());
+            count -= some;
         }
     }
 
     fn extend(&mut self, mut values: &[u32]) {
         while !values.is_empty() {
+            if self.filled == 0
+                && let Some((block, later)) = values.split_first_chunk::<BLOCK>()
+            {
+                self.put_block(block);
+                values = later;
+                continue;
+            }
             let free = self.block.get_mut(self.filled..).unwrap_or_default();
             let (now, later) = values.split_at(values.len().min(free.len()));
             for (place, value) in free.iter_mut().zip(now) {
@@ -165,6 +194,12 @@ impl Packer {
     }
 
     fn flush(&mut self) {
+        let block = self.block;
+        let filled = std::mem::take(&mut self.filled);
+        self.put_block(block.get(..filled).unwrap_or_default());
+    }
+
+    fn put_block(&mut self, block: &[u32]) {
         if self.count.is_multiple_of(STRIDE) {
             let byte = u32::try_from(self.stream.align()).unwrap_or(u32::MAX);
             let halves = [self.total >> 32, self.total & 0xffff_ffff];
@@ -172,11 +207,9 @@ impl Packer {
             self.directory.push(DirectoryEntry { before, byte });
             self.state = BlockState::default();
         }
-        let block = self.block.get(..self.filled).unwrap_or_default();
         self.stream.put_block(block, &mut self.state);
         self.count += u32::try_from(block.len()).unwrap_or(0);
         self.total += block.iter().map(|&value| u64::from(value)).sum::<u64>();
-        self.filled = 0;
     }
 
     /// Returns the approximate size of the packed column in bytes.
