@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped bench bench-crates bench-instructions bench-cache bench-hostile bench-load docs compare clean
+.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load docs compare clean
 
 # The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -114,6 +114,11 @@ bench: ## compare the server with nginx sending the same bytes as files (ROWS=da
 	$(stage)
 	@scripts/install-tools.sh media servers load
 	@cargo bench --locked --quiet -p latemux --bench static_files -- $(ROWS)
+
+bench-cold: ## measure the first request for a title that nobody has asked for (ROWS=mpd,hls for some rows)
+	$(stage)
+	@scripts/install-tools.sh media load
+	@cargo bench --locked --quiet -p latemux --bench cold -- $(ROWS)
 
 bench-crates: ## run the benchmarks of single crates; each bench's documentation explains its figures
 	@cargo bench --workspace --locked --exclude latemux --exclude latemux-instructions
