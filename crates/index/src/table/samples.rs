@@ -273,11 +273,16 @@ impl SampleTable {
             let time = |index| presentation.time(self.decode_time(index), self.composition_lift);
             return (!self.is_empty()).then(|| (time(0), time(self.len())));
         }
-        let times = self.timing(0).map(|(decode_time, duration, offset)| {
-            let start = presentation.time(decode_time, offset);
-            (start, start + i64::from(duration))
-        });
-        times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+        // Offsets are within bounds, so only samples near both ends can be the first and the last.
+        let (least, largest) = self.composition_bounds;
+        let spread = i64::from(largest) - i64::from(least);
+        let time = |(decode_time, _, offset): (i64, u32, i32)| presentation.time(decode_time, offset);
+        let first_decode_time = self.decode_time(0);
+        let near_start = self.timing(0).take_while(|sample| sample.0 <= first_decode_time + spread);
+        let start = near_start.map(time).min()?;
+        let near_end = self.decoded_until(self.decode_time(u32::MAX) - spread).saturating_sub(1);
+        let ends = self.timing(near_end).map(|sample| time(sample) + i64::from(sample.1));
+        Some((start, ends.max()?))
     }
 
     fn in_columns(&self, range: &Range<u32>) -> Range<u32> {

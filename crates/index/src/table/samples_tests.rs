@@ -94,6 +94,23 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
+    fn the_presented_range_covers_all_samples(
+        samples in samples(),
+        window in any::<[prop::sample::Index; 2]>(),
+        media_time in -2000..2000_i64,
+    ) {
+        let mut table = build(&samples);
+        let [a, b] = window.map(|i| i.index(samples.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        table.keep(u32::try_from(a).unwrap()..u32::try_from(b).unwrap());
+        let presentation = Presentation { media_time, shift: 0 };
+        let start = |s: &Sample| presentation.time(s.decode_time, s.composition_offset);
+        let first = samples[a..b].iter().map(start).min();
+        let last = samples[a..b].iter().map(|s| start(s) + i64::from(s.duration)).max();
+        prop_assert_eq!(table.presented(&presentation), first.zip(last));
+    }
+
+    #[test]
     fn gives_back_what_it_was_built_from(
         samples in samples(),
         window in any::<[prop::sample::Index; 2]>(),
