@@ -73,13 +73,11 @@ pub(crate) fn link(file: &Path, library: &Path, name: &str, count: usize) -> io:
     (0..count).try_for_each(|number| fs::hard_link(file, library.join(title(name, number) + ".mp4")))
 }
 
-/// Links a file into `count` folders of a library, eight times each, as renditions of one film.
+/// Links a file into a library eight times for each of `count` titles, as renditions of one film.
 pub(crate) fn link_renditions(file: &Path, library: &Path, name: &str, count: usize) -> io::Result<()> {
     for number in 0..count {
-        let folder = library.join(title(name, number));
-        fs::create_dir(&folder)?;
         for rendition in 1..=8 {
-            fs::hard_link(file, folder.join(format!("{rendition}.mp4")))?;
+            fs::hard_link(file, library.join(format!("{}_{rendition}.mp4", title(name, number))))?;
         }
     }
     Ok(())

@@ -150,10 +150,9 @@ impl ColdRow {
 
     fn mpd(&self, number: usize) -> String {
         let title = title(self.name, number);
-        if self.request == Request::Renditions {
-            format!("/{title}/.mpd")
-        } else {
-            format!("/{title}.mp4/.mpd")
+        match self.request {
+            Request::Renditions => format!("/{title}_,1,2,3,4,5,6,7,8,.mp4.urlset/.mpd"),
+            _ => format!("/{title}.mp4/.mpd"),
         }
     }
 

@@ -41,7 +41,7 @@ impl Server {
         tls: Option<&Certificate>,
     ) -> io::Result<Self> {
         let file = folder.join("latemux.toml");
-        fs::write(&file, format!("{config}\n[log]\nfilter = 'warn,access=off'\n"))?;
+        fs::write(&file, format!("{config}\n[log]\nfilter = 'error,access=off'\n"))?;
         let process = Process::start(|port| {
             let mut command = Command::new("taskset");
             command
