@@ -1,6 +1,9 @@
 //! The points where a track can be cut: sync samples, or starts of fragments.
 
-use crate::media::{Samples, Track, TrackKind};
+use crate::{
+    media::{Samples, Track, TrackKind},
+    table::samples::SampleTable,
+};
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::ops::Range;
 
@@ -21,7 +24,7 @@ pub(crate) struct CutPoint {
 pub(crate) struct CutTrack<'a> {
     pub(crate) track: &'a Track,
     /// Every sync sample in decode order. `None` if no pass is needed to look them up: for
-    /// fragments, and if all samples are sync samples with a composition offset of 0.
+    /// fragments, and if all samples are short sync samples with a composition offset of 0.
     points: Option<Vec<SyncPoint>>,
 }
 
@@ -38,7 +41,9 @@ struct SyncPoint {
 impl<'a> CutTrack<'a> {
     pub(crate) fn new(track: &'a Track) -> Self {
         let points = match &track.samples {
-            Samples::Table(table) if !table.all_sync() || table.composition_bounds() != (0, 0) => {
+            Samples::Table(table)
+                if !table.all_sync() || table.composition_bounds() != (0, 0) || is_sparse(track, table) =>
+            {
                 let mut points: Vec<SyncPoint> = Vec::with_capacity(table.sync_count() as usize);
                 let mut next_sync = table.sync_from(0);
                 for (index, (decode_time, _, offset)) in (0..).zip(table.timing(0)) {
@@ -84,6 +89,14 @@ impl<'a> CutTrack<'a> {
         let sync = found.ok().and_then(|at| points.get(at));
         sync.map_or((point.time, 0), |sync| (sync.earliest, sync.earliest.saturating_sub(sync.decoded)))
     }
+}
+
+/// Returns true if samples are so long that most of them may be cut points. One pass over them is
+/// then faster than a search for each, which reads a part of a packed column.
+fn is_sparse(track: &Track, table: &SampleTable) -> bool {
+    const SAMPLES_PER_SECOND: i128 = 8;
+    let ticks = i128::from(track.end) - i128::from(track.start);
+    i128::from(table.len()) * i128::from(track.timescale.get()) < ticks * SAMPLES_PER_SECOND
 }
 
 /// A search for a track's cut points in ascending order of time.

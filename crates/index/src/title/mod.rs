@@ -544,10 +544,22 @@ impl TitleTrack {
         // Without leading pictures, a segment's time is that of its first sample, except for the
         // first segment, whose time is clamped.
         let mut later = self.cuts.iter().zip(&self.times).take(self.grid_segments.len()).skip(1);
-        table.composition_bounds() != (0, 0)
+        let is_composed = |time: i64, decode_time| time + track.presentation.media_time != decode_time;
+        let is_first_composed = table.composition_bounds() != (0, 0)
             && self.leading == Some(false)
-            && self.cuts.first().is_some_and(|&cut| composed(cut))
-            && later.all(|(&cut, &time)| time + track.presentation.media_time != table.decode_time(cut))
+            && self.cuts.first().is_some_and(|&cut| composed(cut));
+        if !is_first_composed {
+            return false;
+        }
+        // Segments of few samples: one pass is faster than a search for each.
+        if table.len() < self.segment_count().saturating_mul(32) {
+            let mut decoded = (0..).zip(table.timing(0));
+            return later.all(|(&cut, &time)| {
+                let found = decoded.by_ref().find(|(index, _)| *index == cut);
+                found.is_none_or(|(_, (decode_time, ..))| is_composed(time, decode_time))
+            });
+        }
+        later.all(|(&cut, &time)| is_composed(time, table.decode_time(cut)))
     }
 
     /// Returns the numbers of its segments, 0-based in the whole title.
