@@ -9,7 +9,7 @@ use crate::{
     observe::trace::{for_current_request, record_outcome},
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
-    title::indexed::IndexedFile,
+    title::indexed::{IndexedFile, IndexedObject},
     title::indexer::Indexer,
     title::memory_cache::MemoryCache,
     title::references::ObjectRef,
@@ -142,6 +142,12 @@ impl IndexStore {
         }
         let load = tokio::spawn(for_current_request(self.shared_load(file.clone(), listed)));
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
+    }
+
+    /// Returns true if the files of all these objects are in memory. A file that is known to have
+    /// changed is not.
+    pub(crate) fn holds_files_of(&self, objects: &[Arc<IndexedObject>]) -> bool {
+        objects.iter().all(|object| self.memory.peek(&object.file).is_some())
     }
 
     /// Joins the load of a file that is in flight, or starts one.

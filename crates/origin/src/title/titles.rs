@@ -173,18 +173,21 @@ impl Titles {
             return Ok(known);
         }
         let wait = if known.checks.is_stale() { FAILING_CHECK_WAIT } else { CHECK_WAIT };
-        let comparison = tokio::spawn(for_current_request(self.load_shared(known.base.clone())));
-        match timeout(wait, comparison).await {
-            Ok(Ok(Err(error))) if error.is_outage() => Ok(known),
-            Ok(Ok(current)) => current,
-            Ok(Err(_)) => Err(Error::Internal("comparing a title with storage panicked")),
-            Err(_) => {
-                self.note_failure(
-                    &known.base,
-                    &Error::LoadTimedOut { base: known.base.clone(), after: wait },
-                );
-                Ok(known)
+        let mut comparison = tokio::spawn(for_current_request(self.load_shared(known.base.clone())));
+        let compared = match timeout(wait, &mut comparison).await {
+            Ok(compared) => compared,
+            Err(_) if self.store.holds_files_of(&known.objects) => {
+                let error = Error::LoadTimedOut { base: known.base.clone(), after: wait };
+                self.note_failure(&known.base, &error);
+                return Ok(known);
             }
+            // A file has changed, and its new index is being read.
+            Err(_) => comparison.await,
+        };
+        match compared {
+            Ok(Err(error)) if error.is_outage() => Ok(known),
+            Ok(current) => current,
+            Err(_) => Err(Error::Internal("comparing a title with storage panicked")),
         }
     }
 

@@ -24,6 +24,7 @@ mod incomplete;
 mod library;
 mod log;
 mod metrics;
+mod mirrored;
 mod persistence;
 mod prefetch;
 mod refusals;

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use latemux_origin::{Origin, OriginConfig};
 use latemux_storage::{
     Memory, Options, Storage, StorageError, Want,
-    fault::{Fault, Faulty},
+    fault::{Fault, Faulty, Gate},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -186,6 +186,31 @@ async fn manifests_do_not_wait_for_the_timeouts_of_storage() {
     let began = Instant::now();
     outage.mpd().await;
     assert_eq!(began.elapsed().as_millis(), 100);
+}
+
+/// A new index may take long to read. The title in memory is known to be outdated meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_changed_title_is_waited_for() {
+    let outage = Outage::new(always_compared());
+    let url = "/lighthouse.mp4/.mpd";
+    outage.get(url).await;
+    outage.memory.put(key("lighthouse.mp4"), sample("buoy.mp4"));
+    let gate = Gate::new();
+    outage.set(Fault::Wait(gate.clone()));
+    // The comparison, then the first read of the index.
+    gate.let_one_pass();
+    let opened = async {
+        gate.reached(2).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        gate.open();
+    };
+    let began = Instant::now();
+    let (current, ()) = tokio::join!(outage.get(url), opened);
+    assert_eq!(began.elapsed().as_secs(), 20);
+    assert_eq!((current.status(), warning(&current).as_str()), (StatusCode::OK, ""));
+    let right = Origin::new(outage.memory.clone(), config());
+    let right = right.respond(Request::get(url).body(()).unwrap()).await;
+    assert_eq!(current.headers()["etag"], right.headers()["etag"]);
 }
 
 /// While storage fails, one comparison in two seconds finds out whether it works again.
