@@ -39,8 +39,6 @@ pub enum Then {
 #[derive(Debug, Clone)]
 pub struct Reply {
     bytes: Vec<u8>,
-    /// Bytes that are sent once the client has had time to read the others.
-    late: Vec<u8>,
     then: Then,
 }
 
@@ -53,7 +51,7 @@ impl Reply {
         }
         bytes.extend(b"\r\n");
         bytes.extend(body);
-        Self { bytes, late: Vec::new(), then }
+        Self { bytes, then }
     }
 
     /// Makes a well-formed reply.
@@ -74,16 +72,9 @@ impl Reply {
         self
     }
 
-    /// Adds bytes behind the reply, which belong to no response and are sent separately.
-    #[must_use]
-    pub fn followed_later_by(mut self, surplus: &[u8]) -> Self {
-        self.late.extend(surplus);
-        self
-    }
-
     /// Makes a reply without any bytes.
     pub fn nothing(then: Then) -> Self {
-        Self { bytes: Vec::new(), late: Vec::new(), then }
+        Self { bytes: Vec::new(), then }
     }
 }
 
@@ -162,13 +153,6 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
         // The client may close the connection before the end of the reply.
         if stream.write_all(&reply.bytes).await.is_err() {
             return false;
-        }
-        if !reply.late.is_empty() {
-            // Other tasks run first, the client among them if it has this thread.
-            tokio::task::yield_now().await;
-            if stream.write_all(&reply.late).await.is_err() {
-                return false;
-            }
         }
         match reply.then {
             Then::NextRequest => {}
