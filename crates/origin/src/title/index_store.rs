@@ -91,6 +91,11 @@ impl IndexStore {
         [memory].into_iter().chain(disk)
     }
 
+    /// Returns the error of a file that is remembered as missing or refused.
+    pub(crate) fn check_refused(&self, file: &ObjectRef) -> Result<(), Error> {
+        self.refused.check(file)
+    }
+
     /// Returns the index of a file. A known index is used if small reads of the file and its media
     /// confirm that both are unchanged. `listed` is the file's size in bytes according to a
     /// listing, which saves round trips.
@@ -120,7 +125,7 @@ impl IndexStore {
             }
         }
         if !has_changed {
-            self.refused.check(file)?;
+            self.check_refused(file)?;
         }
         let loaded = self.load_in_background(file, listed).await;
         // Storage failed, but not before it told that the object is another one.

@@ -338,7 +338,13 @@ impl Titles {
     /// the title fails then, whatever the others hold.
     async fn load_list(&self, files: Vec<Key>) -> Vec<Result<Arc<IndexedFile>, Error>> {
         let files = files.into_iter().map(|key| self.store.indexer.references.served(key));
-        let loads = files.map(|file| async move { self.store.current(&file, None).await });
+        let files: Vec<_> = files.collect();
+        // A file that is known to be missing fails the title before any other is looked for.
+        let mut known = files.iter().filter_map(|file| self.store.check_refused(file).err());
+        if let Some(error) = known.find(|error| !is_left_out(error)) {
+            return vec![Err(error)];
+        }
+        let loads = files.into_iter().map(|file| async move { self.store.current(&file, None).await });
         let mut loads = stream::iter(loads).buffered(LIST_LOADS);
         let mut loaded = Vec::new();
         while let Some(file) = loads.next().await {

@@ -165,7 +165,7 @@ async fn clips_with_the_same_segments_share_a_manifest() {
 #[tokio::test]
 async fn a_range_of_ts_reads_only_what_it_needs() {
     let counted = Counted::new(library());
-    let playlists = counted.text("/harbour/.m3u8?hls_minimum_fragment_length=600").await;
+    let playlists = counted.text("/harbour/.m3u8?hls_minimum_fragment_length=30").await;
     let playlist = playlists.lines().find(|line| !line.starts_with('#')).unwrap();
     let segments = counted.text(&format!("/harbour/{playlist}")).await;
     let segment = segments.lines().find(|line| line.contains(".ts")).unwrap();
