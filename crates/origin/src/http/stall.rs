@@ -115,11 +115,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
     ) -> Poll<io::Result<usize>> {
         let inner = Pin::new(&mut self.inner);
         let polled = if bufs.len() > 1 && bufs.iter().map(|buf| buf.len()).sum::<usize>() <= MAX_COPY {
-            COPY.with_borrow_mut(|copy| {
-                copy.clear();
-                bufs.iter().for_each(|buf| copy.extend_from_slice(buf));
-                inner.poll_write(cx, copy)
-            })
+            // Taken out, because with TLS a connection like this lies below, and copies too.
+            let mut copy = COPY.take();
+            copy.clear();
+            bufs.iter().for_each(|buf| copy.extend_from_slice(buf));
+            let polled = inner.poll_write(cx, &copy);
+            COPY.set(copy);
+            polled
         } else {
             inner.poll_write_vectored(cx, bufs)
         };
@@ -163,6 +165,37 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(ours.write_all(&[7; 2000]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(begun.elapsed(), 10 * SECOND);
+    }
+
+    /// Passes each write on in two pieces, as TLS does with several records.
+    struct InPieces<T>(T);
+
+    impl<T: AsyncWrite + Unpin> AsyncWrite for InPieces<T> {
+        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            let (first, second) = buf.split_at(buf.len() / 2);
+            let pieces = [io::IoSlice::new(first), io::IoSlice::new(second)];
+            Pin::new(&mut self.0).poll_write_vectored(cx, &pieces)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(cx)
+        }
+    }
+
+    #[tokio::test]
+    async fn small_writes_through_tls_to_another_such_connection_are_copied_twice() {
+        let (ours, mut peer) = tokio::io::duplex(1000);
+        let below = StallTimeout::new(ours, SECOND, limits(1), None);
+        let mut above = StallTimeout::new(InPieces(below), SECOND, limits(1), None);
+        let pieces = [io::IoSlice::new(b"one"), io::IoSlice::new(b" and two")];
+        assert_eq!(above.write_vectored(&pieces).await.unwrap(), 11);
+        let mut taken = [0; 11];
+        peer.read_exact(&mut taken).await.unwrap();
+        assert_eq!(&taken, b"one and two");
     }
 
     #[tokio::test(start_paused = true)]
