@@ -3,6 +3,17 @@
 import assert from "node:assert/strict";
 import { Record } from "./browser.mjs";
 
+/** The protocols of the page and the players of each, other than that of the browser itself. */
+export const COMBINATIONS = [
+  { protocol: "dash", player: "dash.js" },
+  { protocol: "dash", player: "shaka" },
+  { protocol: "hls-ts", player: "hls.js" },
+  { protocol: "hls-cmaf", player: "hls.js" },
+  { protocol: "hls-ts", player: "shaka" },
+  { protocol: "hls-cmaf", player: "shaka" },
+  { protocol: "smooth", player: "dash.js" },
+];
+
 const WAIT = { timeout: 60_000, polling: 50 };
 
 export class PlayerPage {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { launchBrowser } from "../lib/browser.mjs";
 import { startOrigin } from "../lib/origin.mjs";
-import { PlayerPage } from "../lib/player-page.mjs";
+import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
 import { TITLE } from "../lib/viewing.mjs";
 
 // The clip is cut at the sync samples around it. harbour has one every two seconds.
@@ -13,15 +13,6 @@ const PART = "vbegin=9&vend=21";
 const SECONDS = 14;
 // Covers an audio frame, and the constant by which Smooth Streaming presents a title later.
 const TOLERANCE = 0.1;
-
-const combinations = [
-  { protocol: "dash", player: "dash.js" },
-  { protocol: "dash", player: "shaka" },
-  { protocol: "hls-ts", player: "hls.js" },
-  { protocol: "hls-cmaf", player: "hls.js" },
-  { protocol: "hls-cmaf", player: "shaka" },
-  { protocol: "smooth", player: "dash.js" },
-];
 
 let origin;
 let browser;
@@ -34,7 +25,7 @@ after(async () => {
 });
 
 describe("a clip", { concurrency: 2 }, () => {
-  for (const { protocol, player } of combinations) {
+  for (const { protocol, player } of COMBINATIONS) {
     it(`plays as ${protocol} in ${player}, from its beginning to its end`, { timeout: 120_000 }, async () => {
       const viewer = await PlayerPage.open(browser, origin.address, {
         title: TITLE.title,

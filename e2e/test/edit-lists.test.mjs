@@ -9,7 +9,7 @@ import { after, before, describe, it } from "node:test";
 import { launchBrowser } from "../lib/browser.mjs";
 import { makeMedia, RATE, shownFrame, writeWithEdits } from "../lib/edited-media.mjs";
 import { startOrigin } from "../lib/origin.mjs";
-import { PlayerPage } from "../lib/player-page.mjs";
+import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
 
 // What a player shows at the start, just before and after segment edges, and in the middle.
 const TIMES = [6.5, 3.9, 4.1, 0.1, 11.3, 0.5, 8.2];
@@ -19,15 +19,9 @@ const TIMES = [6.5, 3.9, 4.1, 0.1, 11.3, 0.5, 8.2];
 const FRAMES = 3;
 
 const combinations = [
-  { protocol: "dash", player: "dash.js" },
-  { protocol: "dash", player: "shaka" },
-  { protocol: "hls-ts", player: "hls.js" },
-  { protocol: "hls-cmaf", player: "hls.js" },
-  { protocol: "hls-ts", player: "shaka" },
-  { protocol: "hls-cmaf", player: "shaka" },
+  ...COMBINATIONS,
   { protocol: "hls-ts", player: "browser" },
   { protocol: "hls-cmaf", player: "browser" },
-  { protocol: "smooth", player: "dash.js" },
 ];
 
 const titles = [

@@ -4,18 +4,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { launchBrowser } from "../lib/browser.mjs";
 import { startOrigin } from "../lib/origin.mjs";
-import { PlayerPage } from "../lib/player-page.mjs";
+import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
 import { SEEKS, TITLE, watch } from "../lib/viewing.mjs";
-
-const combinations = [
-  { protocol: "dash", player: "dash.js" },
-  { protocol: "dash", player: "shaka" },
-  { protocol: "hls-ts", player: "hls.js" },
-  { protocol: "hls-cmaf", player: "hls.js" },
-  { protocol: "hls-ts", player: "shaka" },
-  { protocol: "hls-cmaf", player: "shaka" },
-  { protocol: "smooth", player: "dash.js" },
-];
 
 let origin;
 let browser;
@@ -28,7 +18,7 @@ after(async () => {
 });
 
 describe("players", { concurrency: 2 }, () => {
-  for (const { protocol, player } of combinations) {
+  for (const { protocol, player } of COMBINATIONS) {
     it(`${player} plays ${protocol}`, { timeout: 180_000 }, async (t) => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player });
       // Smooth Streaming has no edit lists, so audio and video do not begin at the same time.
