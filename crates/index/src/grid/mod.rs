@@ -1,10 +1,12 @@
 //! The segment grid: the boundaries of segments, the same for every protocol, rendition and node.
 //!
 //! Boundary k is the first sync point at or after k × target duration; boundaries that coincide
-//! count once. Only sync points that all video tracks share count. The grid is a pure function of
-//! the index and the target duration.
+//! count once. Only sync points that all video tracks share count, as long as each lasts. Where
+//! there is no video, or only a still picture, the cut points of audio count. The grid is a pure
+//! function of the index and the target duration.
 
 pub(crate) mod cut_points;
+mod still;
 
 use crate::{
     grid::cut_points::{CutPoint, CutPoints, CutTrack},
@@ -37,47 +39,43 @@ pub(crate) enum Alignment {
 impl Grid {
     /// Lays out the grid for tracks in title order. Returns `None` if there are no tracks.
     pub(crate) fn lay(cuts: &[CutTrack<'_>], target: Duration) -> Option<(Self, Alignment)> {
-        let start_of = |cut: &CutTrack<'_>| Time::new(cut.track.start, cut.track.timescale);
-        let end_of = |cut: &CutTrack<'_>| Time::new(cut.track.end, cut.track.timescale);
-        let start = cuts.iter().map(start_of).min()?;
+        let start = cuts.iter().map(|cut| Time::new(cut.track.start, cut.track.timescale)).min()?;
         let end = cuts.iter().map(end_of).max()?;
         let videos: Vec<_> = cuts.iter().filter(|cut| cut.track.kind == TrackKind::Video).collect();
-        let audio = || cuts.iter().find(|cut| cut.track.kind == TrackKind::Audio);
-        let by = videos.first().copied().or_else(audio).or(cuts.first())?;
-        let reference = by.track;
-        let others = videos.get(1..).unwrap_or_default();
+        let audio = cuts.iter().find(|cut| cut.track.kind == TrackKind::Audio);
+        let by = reference(&videos, target).or(audio).or(cuts.first())?;
+        let others: Vec<_> = videos.iter().copied().filter(|&other| !std::ptr::eq(other, by)).collect();
 
         let alone = boundaries(by, &[], start, target, None)?;
-        let longest = longest(start, &alone, reference.end);
+        let longest = longest(start, &alone, by.track.end);
         let (mut starts, alignment) = if others.is_empty() {
             (alone, Alignment::Aligned)
         } else {
             // Shared sync points may make segments at most twice as long.
             let limit = longest.saturating_mul(2);
-            match boundaries(by, others, start, target, Some(limit)) {
+            match boundaries(by, &others, start, target, Some(limit)) {
                 Some(shared) => (shared, Alignment::Aligned),
                 None => (alone, Alignment::Misaligned),
             }
         };
         starts.insert(0, start);
+        let picture_end = videos.iter().map(|cut| end_of(cut)).max();
+        if let (Some(audio), Some(picture_end)) = (audio, picture_end) {
+            starts = still::with_boundaries_of_sound(&starts, picture_end, &videos, audio, target);
+        }
 
-        // A track that continues for long after the reference has ended is cut at its own points.
-        let reference_end = Time::new(reference.end, reference.timescale);
-        let outlasting = cuts.iter().max_by_key(|cut| end_of(cut))?;
-        let last = outlasting.track;
-        let last_end = end_of(outlasting);
-        let mut points = CutPoints::new(outlasting);
-        let mut steps = TargetMultiples::from(reference_end.max(start), target);
-        let rest = last.end - reference_end.in_scale(last.timescale, Round::Up);
-        if rest > steps.target_ticks(last.timescale) {
-            while starts.len() <= MAX_SEGMENTS
-                && let Some(point) = steps.next_point(&mut points, None)
-            {
-                let time = Time::new(point.time, last.timescale);
-                if time > reference_end && time < last_end && starts.last().is_some_and(|&last| time > last) {
-                    starts.push(time);
-                }
-                steps.skip_past(time, last);
+        // Where there is no video, the longest audio is cut at its own points, and where there is
+        // no audio either, the longest text.
+        let mut covered = picture_end.unwrap_or(end_of(by));
+        for kind in [TrackKind::Audio, TrackKind::Text] {
+            let of_kind = cuts.iter().filter(|cut| cut.track.kind == kind);
+            let Some(last) = of_kind.max_by_key(|cut| end_of(cut)) else { continue };
+            if outlasts(last.track, covered, target) {
+                let until = end_of(last);
+                let before = Time::new(covered.ticks - 1, covered.scale);
+                let points = &mut CutPoints::new(last);
+                starts.extend(own_boundaries(points, before.max(start), until, target));
+                covered = until;
             }
         }
         Some((Self { starts, end }, alignment))
@@ -87,6 +85,44 @@ impl Grid {
     pub fn segment_count(&self) -> usize {
         self.starts.len()
     }
+}
+
+fn end_of(cut: &CutTrack<'_>) -> Time {
+    Time::new(cut.track.end, cut.track.timescale)
+}
+
+/// Returns the first video track that lasts to the end of the picture, give or take the target
+/// duration. `None` without video.
+fn reference<'c, 't>(videos: &[&'c CutTrack<'t>], target: Duration) -> Option<&'c CutTrack<'t>> {
+    let longest = videos.iter().max_by_key(|cut| end_of(cut))?;
+    videos.iter().copied().find(|cut| !outlasts(longest.track, end_of(cut), target))
+}
+
+/// Returns true if a track ends more than the target duration after a time.
+pub(crate) fn outlasts(track: &Track, time: Time, target: Duration) -> bool {
+    let rest = track.end - time.in_scale(track.timescale, Round::Up);
+    rest > TargetMultiples::from(time, target).target_ticks(track.timescale)
+}
+
+/// Returns the boundaries after a time, and before another, at a track's own cut points. The times
+/// of successive calls must ascend.
+fn own_boundaries(points: &mut CutPoints<'_>, from: Time, until: Time, target: Duration) -> Vec<Time> {
+    let track = points.track;
+    let mut steps = TargetMultiples::from(from, target);
+    let mut starts = Vec::new();
+    while starts.len() <= MAX_SEGMENTS
+        && let Some(point) = steps.next_point(points, None)
+    {
+        let time = Time::new(point.time, track.timescale);
+        if time >= until {
+            break;
+        }
+        if time > from && starts.last().is_none_or(|&last| time > last) {
+            starts.push(time);
+        }
+        steps.skip_past(time, track);
+    }
+    starts
 }
 
 /// Returns the boundaries after the first, at cut points of one track that all `others` share. With

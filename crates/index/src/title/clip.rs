@@ -5,9 +5,9 @@
 //! clip's first or last segment is a part of that segment. All other segments are those of the
 //! whole title, with their numbers and times.
 //!
-//! The lead track decides where the clip is cut: the first video, else the first audio. It is cut
-//! at a sync sample that all video shares, or at a boundary of the grid. Audio and text are cut at
-//! their first sample from that time on, as at every boundary.
+//! The lead track decides where the clip is cut: the first video that has not ended, else the first
+//! audio. It is cut at a sync sample that all video shares, or at the boundary of a segment. Audio
+//! and text are cut at their first sample from that time on, as at every boundary.
 
 use crate::{
     grid::cut_points::around,
@@ -31,6 +31,12 @@ enum ClipEdge {
     Grid(u32),
     /// A cut point inside a segment of the grid, by its time.
     Inside(Time),
+}
+
+struct LeadSegment<'a> {
+    points: SegmentCutPoints<'a>,
+    /// The grid segments that it lasts for.
+    grid: Range<u32>,
 }
 
 struct TrackCut {
@@ -92,11 +98,11 @@ impl Title {
 
     fn begin_edge(&self, time: Time) -> ClipEdge {
         let grid = self.grid_at(time);
-        let inside = self.lead_points(grid).and_then(|points| {
-            let first = points.last_until(time.in_scale(points.track.timescale, Round::Down));
-            self.shared_point(&points, first, |point| points.before(point))
-        });
-        inside.map_or(ClipEdge::Grid(grid), ClipEdge::Inside)
+        let Some(lead) = self.lead_segment(grid, time) else { return ClipEdge::Grid(grid) };
+        let points = &lead.points;
+        let first = points.last_until(time.in_scale(points.track.timescale, Round::Down));
+        let inside = self.shared_point(points, first, |point| points.before(point));
+        inside.map_or(ClipEdge::Grid(lead.grid.start), ClipEdge::Inside)
     }
 
     fn end_edge(&self, time: Time) -> ClipEdge {
@@ -104,14 +110,16 @@ impl Title {
             return ClipEdge::Grid(self.segments_of_grid());
         }
         let grid = self.grid_at(time);
-        if self.grid.starts.get(grid as usize) == Some(&time) {
+        let is_boundary = self.grid.starts.get(grid as usize) == Some(&time);
+        let lead = self.lead_segment(grid, time);
+        if is_boundary && lead.as_ref().is_none_or(|lead| lead.grid.start == grid) {
             return ClipEdge::Grid(grid);
         }
-        let inside = self.lead_points(grid).and_then(|points| {
-            let first = points.first_from(time.in_scale(points.track.timescale, Round::Up));
-            self.shared_point(&points, first, |point| points.after(point))
-        });
-        inside.map_or(ClipEdge::Grid(grid + 1), ClipEdge::Inside)
+        let Some(lead) = lead else { return ClipEdge::Grid(grid + 1) };
+        let points = &lead.points;
+        let first = points.first_from(time.in_scale(points.track.timescale, Round::Up));
+        let inside = self.shared_point(points, first, |point| points.after(point));
+        inside.map_or(ClipEdge::Grid(lead.grid.end), ClipEdge::Inside)
     }
 
     /// Returns the time of the first point from `first` on at which all video can be cut.
@@ -126,12 +134,31 @@ impl Title {
         times.find(|&time| self.all_video_at(time))
     }
 
-    /// Returns the cut points of the lead track in its segment that starts with a grid segment.
-    fn lead_points(&self, grid: u32) -> Option<SegmentCutPoints<'_>> {
-        let lead = self.tracks.first()?;
-        let position = lead.grid_segments.binary_search(&grid).ok()?;
-        let cut = *lead.cuts.get(position)?..*lead.cuts.get(position + 1)?;
-        Some(SegmentCutPoints { track: self.track(lead), cut })
+    /// Returns the segment that decides where a clip is cut at a time within a grid segment: that
+    /// of the first video track that has not ended, or else of the first track. `None` if there is
+    /// no such segment.
+    fn lead_segment(&self, grid: u32, time: Time) -> Option<LeadSegment<'_>> {
+        let first = self.tracks.iter().take(1);
+        let more = self.tracks.iter().skip(1).take_while(|t| self.track(t).kind == TrackKind::Video);
+        first.chain(more).find_map(|lead| {
+            let track = self.track(lead);
+            let position = lead.grid_segments.partition_point(|&g| g <= grid).checked_sub(1)?;
+            let start = *lead.grid_segments.get(position)?;
+            let end = Time::new(*lead.times.get(position + 1)?, track.timescale);
+            if start < grid && end <= time {
+                return None;
+            }
+            let next = lead.grid_segments.get(position + 1).copied();
+            let until = || self.grid.starts.partition_point(|start| *start < end);
+            Some(LeadSegment {
+                points: SegmentCutPoints {
+                    track,
+                    cut: *lead.cuts.get(position)?..*lead.cuts.get(position + 1)?,
+                },
+                // Of a still picture, the last segment may last for several grid segments.
+                grid: start..next.unwrap_or_else(|| u32::try_from(until()).unwrap_or(u32::MAX)),
+            })
+        })
     }
 
     /// Returns true if every video track that has not ended has a cut point in a segment at a time.

@@ -62,8 +62,31 @@ fn clips_without_a_limit_keep_the_ends_of_the_title() {
     let whole = title(vec![video(25, 100, 1, 25), audio(940)], 4);
     let clip = whole.clipped(millis(9000), millis(9500)).unwrap();
     assert_eq!(clip.tracks[0].segment_count(), 0);
-    // The grid continues at 8 s: the video ends before its second segment could begin.
-    assert_eq!(clip.tracks[1].numbers(), 1..2);
+    // The grid continues at 4 s, where the video ends, and at 8 s.
+    assert_eq!(clip.tracks[1].numbers(), 2..3);
+}
+
+#[test]
+fn a_clip_inside_a_still_picture_has_the_picture() {
+    // One frame a second, a sync sample every 20 s, and sound cut every 4 s.
+    let whole = title(vec![video(1, 60, 1, 20), audio(2812)], 4);
+    assert_eq!(whole.tracks[0].grid_segments, [0, 5, 10]);
+    for (begin, end) in [(21_000, 22_000), (24_000, 32_000), (25_000, 39_999)] {
+        let clip = whole.clipped(millis(begin), millis(end)).unwrap();
+        assert_eq!(track(&clip, 0), (1, vec![20, 40], vec![20, 40]), "{begin} to {end}");
+        assert_eq!(clip.tracks[1].numbers(), 5..10, "{begin} to {end}");
+    }
+    let clip = whole.clipped(millis(21_000), None).unwrap();
+    assert_eq!((clip.tracks[0].first, clip.tracks[1].first), (1, 5));
+}
+
+#[test]
+fn a_clip_behind_the_end_of_the_first_rendition_is_cut_at_sync_samples() {
+    // Sync samples every second, segments of 4 s; the first rendition ends at 5 s.
+    let whole = title(vec![video(25, 125, 1, 25), video(25, 500, 1, 25), audio(940)], 4);
+    let clip = whole.clipped(millis(9500), millis(10_040)).unwrap();
+    assert_eq!(clip.tracks[0].segment_count(), 0);
+    assert_eq!(track(&clip, 1), (2, vec![225, 275], vec![225, 275]));
 }
 
 #[test]

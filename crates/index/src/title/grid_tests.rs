@@ -272,6 +272,67 @@ fn audio_that_outlasts_the_video_is_segmented_to_its_end() {
     assert_eq!(title.tracks[1].segment_count(), 8);
 }
 
+fn reasons(title: &Title) -> Vec<&'static str> {
+    title.problems.iter().map(|problem| problem.reason).collect()
+}
+
+#[test]
+fn a_rendition_that_ended_early_let_the_grid_follow_the_audio() {
+    // GOPs of 2 s. The lowest rendition ends at 9 s, the others and the audio at 25 s.
+    let title =
+        title(vec![video(25, 225, 1, 50), video(25, 625, 1, 50), video(25, 625, 1, 50), audio(1172)], 4);
+    assert_eq!(ticks(&title.grid.starts, 25), [0, 100, 200, 300, 400, 500, 600]);
+    assert_eq!(title.tracks[0].cuts, [0, 100, 200, 225]);
+    assert_eq!(title.tracks[2].cuts, [0, 100, 200, 300, 400, 500, 600, 625]);
+    assert_eq!(title.tracks[3].segment_count(), 7);
+    assert_eq!(reasons(&title), ["video_ends_early"]);
+    assert_eq!(
+        title.problems[0].detail,
+        "video tracks that end more than the target duration of 4 s before video_2=1000000, at 25.000 s: 1; \
+         the first is video=1000000, at 9.000 s"
+    );
+}
+
+#[test]
+fn renditions_that_end_at_almost_the_same_time_keep_the_first_as_reference() {
+    // Exactly the target duration earlier.
+    let title = title(vec![video(25, 500, 1, 50), video(50, 1200, 1, 100), audio(1125)], 4);
+    assert_eq!(title.grid.starts[1].scale, scale(25));
+    assert_eq!(ticks(&title.grid.starts, 25), [0, 100, 200, 300, 400]);
+    assert_eq!(title.problems, []);
+}
+
+#[test]
+fn under_a_still_picture_sound_was_not_cut() {
+    // One frame a second, and a sync sample every 20 s.
+    let slow = title(vec![video(1, 40, 1, 20), audio(1875)], 4);
+    assert_eq!(ticks(&slow.grid.starts, 1), [0, 4, 8, 12, 16, 20, 24, 28, 32, 36]);
+    assert_eq!((&slow.tracks[0].cuts, &slow.tracks[0].grid_segments), (&vec![0, 20, 40], &vec![0, 5]));
+    assert_eq!(slow.tracks[1].segment_count(), 10);
+    assert_eq!(reasons(&slow), ["long_segments"]);
+    // The rest after 20 s is too short for a segment.
+    assert_eq!(ticks(&title(vec![video(1, 21, 1, 21), audio(985)], 4).grid.starts, 1), [0, 4, 8, 12, 16]);
+    // Moving pictures, and segments that are not too long, stay as they are.
+    assert_eq!(ticks(&title(vec![video(2, 80, 1, 40), audio(1875)], 4).grid.starts, 1), [0, 20]);
+    assert_eq!(ticks(&title(vec![video(1, 40, 1, 20), audio(1875)], 10).grid.starts, 1), [0, 20]);
+    // Another rendition moves.
+    let mixed = title(vec![video(1, 40, 1, 20), video(25, 1000, 1, 500), audio(1875)], 4);
+    assert_eq!(ticks(&mixed.grid.starts, 1), [0, 20]);
+    // Of few frames, browsers show nothing before the end of the stream.
+    let few = title(vec![table_track(TrackKind::Video, 25, 0, &frames(15, 100, 15)), audio(2812)], 4);
+    assert_eq!(ticks(&few.grid.starts, 1), [0]);
+    assert_eq!(reasons(&few), ["long_segments"]);
+    // Without sound there is nothing to cut.
+    assert_eq!(ticks(&title(vec![video(1, 40, 1, 20)], 4).grid.starts, 1), [0, 20]);
+}
+
+#[test]
+fn text_behind_the_sound_does_not_keep_the_sound_from_being_cut() {
+    let cue = table_track(TrackKind::Text, 1000, 0, &frames(1, 60_000, 1));
+    let title = title(vec![video(25, 250, 1, 50), audio(1501), cue], 4);
+    assert_eq!(title.tracks[1].segment_count(), 8);
+}
+
 #[test]
 fn names_are_unique_and_video_ascends_by_bitrate() {
     let rate = |kind, rate| {
@@ -357,6 +418,32 @@ proptest! {
                 prop_assert!(table.get(cut).unwrap().sync);
             }
         }
+    }
+
+    // While there is video, the grid follows the rendition that lasts; behind it, sound is cut by
+    // the target duration.
+    #[test]
+    fn boundaries_are_those_of_video_as_long_as_there_is_any(
+        lengths in prop::collection::vec(1..40_u32, 1..4),
+        gop in 5..60_u32,
+        sound in 1..60_u32,
+        target in 1..6_u64,
+    ) {
+        let videos = lengths.iter().map(|&seconds| video(25, seconds * 25, 1, gop));
+        let title = title(videos.chain([audio(sound * 48_000 / 1024)]).collect(), target);
+        let picture_end = i64::from(*lengths.iter().max().unwrap()) * 25;
+        let starts = ticks(&title.grid.starts, 25);
+        let target = i64::try_from(target).unwrap() * 25;
+        for (number, &start) in starts.iter().enumerate().skip(1) {
+            let of_video = start < picture_end;
+            prop_assert_eq!(of_video, title.grid.starts[number].scale == scale(25), "{:?}", &starts);
+            prop_assert!(!of_video || start % i64::from(gop) == 0, "{:?}", &starts);
+            let next = starts.get(number + 1).copied().unwrap_or(start);
+            prop_assert!(of_video || next - start <= target + 1, "{:?}", &starts);
+        }
+        let audio = title.tracks.last().unwrap();
+        let longest = audio.times.windows(2).map(|w| (w[1] - w[0]) * 25 / 48_000).max().unwrap();
+        prop_assert!(longest <= 3 * target + i64::from(gop) + 1, "{longest} {:?}", &starts);
     }
 
     // An audio file that was packed beside its video is cut at the video's sync samples, however

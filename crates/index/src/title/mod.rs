@@ -2,6 +2,7 @@
 
 mod clip;
 mod default_order;
+mod problems;
 mod reach;
 mod refusal;
 
@@ -229,7 +230,9 @@ impl Title {
             .zip(&cuts)
             .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
         let tracks: Vec<TitleTrack> = tracks.collect();
-        problems.extend(long_segments(&objects, &tracks, target));
+        problems.extend(problems::long_segments(&objects, &tracks, target));
+        problems.extend(problems::early_video(&objects, &tracks, target));
+        problems.extend(problems::hidden_frames(&objects, &tracks));
         let fingerprint = fingerprint(&objects, &grid, target);
         let start = grid.starts.first().copied().unwrap_or(grid.end);
         let grid = Arc::new(grid);
@@ -439,37 +442,6 @@ fn names(tracks: &[&Track]) -> Vec<TrackName> {
             names.unique(&TrackName { stem, bitrate: track.rounded_bitrate() })
         })
         .collect()
-}
-
-/// Reports the video track, or else the audio track, with the longest segment if that is longer
-/// than twice the target duration. A segment starts only at a sync sample or fragment, so other
-/// media is needed for shorter ones.
-fn long_segments(
-    objects: &[Arc<MediaIndex>],
-    tracks: &[TitleTrack],
-    target: Duration,
-) -> Option<TitleProblem> {
-    let target = target.as_secs_f64();
-    let long = tracks.iter().filter_map(|named| {
-        let Track { kind, timescale, .. } = objects[named.object].tracks[named.track];
-        let seconds = |ticks| Time::new(ticks, timescale).seconds();
-        let bounds = named.times.iter().zip(named.times.iter().skip(1));
-        let lengths = bounds.map(|(&start, &end)| (seconds(end.saturating_sub(start)), seconds(start)));
-        let long: Vec<_> = lengths.filter(|&(length, _)| length > 2.0 * target).collect();
-        let count = long.len();
-        let longest = long.into_iter().reduce(|a, b| if b.0 > a.0 { b } else { a });
-        longest.filter(|_| kind != TrackKind::Text).map(|longest| (kind, longest, count, &named.name))
-    });
-    // Tracks are sorted by kind, video first.
-    let worst = long.reduce(|a, b| if b.0 == a.0 && b.1.0 > a.1.0 { b } else { a });
-    worst.map(|(_, (length, start), count, name)| TitleProblem {
-        object: None,
-        reason: "long_segments",
-        detail: format!(
-            "number of segments of {name} that are longer than twice the target duration of {target} s: \
-             {count}; the longest lasts {length:.3} s and starts at {start:.3} s"
-        ),
-    })
 }
 
 fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {
