@@ -10,7 +10,7 @@ use crate::{
 };
 use latemux_index::{
     Title,
-    media::Samples,
+    media::{Samples, TrackKind},
     table::{
         batches::{SampleBatch, SampleBatches},
         samples::SampleTable,
@@ -42,7 +42,28 @@ pub(crate) fn packed_sizes(title: &Title, packed: &PackedTracks<'_>, protocol: P
             *sum += size;
         }
     }
+    if let Some(last) = sizes.last_mut() {
+        *last += tail_bytes(title, packed, protocol);
+    }
     sizes
+}
+
+/// Returns the bytes that the last segment of tracks packed together has more than the tracks alone
+/// ([`ts::tail_bytes`]).
+pub(crate) fn tail_bytes(title: &Title, packed: &PackedTracks<'_>, protocol: Protocol) -> u64 {
+    if protocol != Protocol::HlsTs || packed.tracks().count() < 2 {
+        return 0;
+    }
+    let Some(number) = packed.numbers().last() else { return 0 };
+    let of_kind = |kind| {
+        let named = |&i: &usize| title.track(&title.tracks()[i]);
+        let found = packed.tracks().find(|i| named(i).kind == kind)?;
+        Some((named(&found), packed.share(found, number)?))
+    };
+    match (of_kind(TrackKind::Video), of_kind(TrackKind::Audio)) {
+        (Some((video, picture)), Some((audio, sound))) => ts::tail_bytes((video, &picture), (audio, &sound)),
+        _ => 0,
+    }
 }
 
 /// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone; the
@@ -204,6 +225,11 @@ pub struct SegmentSize {
 impl Bitrate {
     /// Returns the bit rates of consecutive segments with durations in ticks; zeros for none.
     pub fn of(segments: &[SegmentSize], timescale: u32) -> Self {
+        Self::of_playlist(segments, timescale, 0)
+    }
+
+    /// Returns the bit rates of a playlist. Its target duration is at least `least_target` seconds.
+    pub(crate) fn of_playlist(segments: &[SegmentSize], timescale: u32, least_target: u64) -> Self {
         let timescale = u128::from(timescale);
         let rate = |bytes: u128, ticks: u128| {
             let bits_per_second = (bytes * 8 * timescale).div_ceil(ticks.max(1));
@@ -211,7 +237,8 @@ impl Bitrate {
         };
         let longest = segments.iter().map(|s| u128::from(s.duration)).max().unwrap_or(0);
         // EXT-X-TARGETDURATION: rounded to whole seconds (RFC 8216bis §4.4.3.1), in ticks.
-        let target = ((2 * longest + timescale) / (2 * timescale)).max(1) * timescale;
+        let target =
+            ((2 * longest + timescale) / (2 * timescale)).max(least_target.into()).max(1) * timescale;
         let (bytes, ticks) = total(segments);
         let average = rate(bytes, ticks);
         // A title shorter than half a target has no such run.

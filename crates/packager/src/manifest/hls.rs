@@ -1,12 +1,13 @@
 //! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis for later additions).
 //!
 //! Every track has its own playlist, except for the only audio track of a title in TS, which is
-//! muxed with the video. A title is sent in TS if TS carries all of its video and some of its
-//! audio, else in CMAF.
+//! muxed with the video unless that makes segments long ([`muxing`]). A title is sent in TS if TS
+//! carries all of its video and some of its audio, else in CMAF.
 
 mod attributes;
 mod media;
 mod multivariant;
+mod muxing;
 mod rates;
 mod renditions;
 
@@ -20,8 +21,13 @@ use crate::{
     carry::{Protocol, carries},
     segment::PackedTracks,
 };
-use latemux_index::{Title, Track, media::TrackKind, title::TrackName};
+use latemux_index::{
+    Title, Track,
+    media::TrackKind,
+    title::{TitleTrack, TrackName},
+};
 use latemux_isobmff::{FourCc, Time, codec::Config, time::Round};
+use std::time::Duration;
 
 /// Returns the tracks of a kind that a protocol carries, as indexes into [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
@@ -82,6 +88,52 @@ fn listed_segments<'a>(packed: &PackedTracks<'a>) -> impl Iterator<Item = (u32, 
         last = Some((end, until));
         Some((number, (until - from).max(0)))
     })
+}
+
+/// Packs the tracks of a media playlist. A playlist of video alone lasts as long as the title,
+/// though the video may end earlier: some players play a title only as long as its shortest
+/// playlist.
+fn packed_for_playlist<'a>(
+    title: &'a Title,
+    tracks: &'a [usize],
+    minimum: Option<Duration>,
+) -> Option<PackedTracks<'a>> {
+    let packed = PackedTracks::new(title, tracks)?.joined(minimum);
+    let end = |track: &TitleTrack| Some(Time::new(*track.times.last()?, title.track(track).timescale));
+    let kind = |named: &TitleTrack| title.track(named).kind;
+    if tracks.len() != 1 || kind(packed.lead()) != TrackKind::Video {
+        return Some(packed);
+    }
+    let own = end(packed.lead())?.in_scale(MICROS, Round::Up);
+    let longest = title.whole_tracks().filter(|named| kind(named) != TrackKind::Text).filter_map(end).max();
+    let target = i64::try_from(title.target().as_micros()).unwrap_or(i64::MAX);
+    let outlasts = |end: &Time| end.in_scale(MICROS, Round::Up) - own > target;
+    Some(packed.lasting(longest.filter(outlasts)))
+}
+
+/// Returns `EXT-X-TARGETDURATION` for segments: the longest duration in whole seconds (RFC 8216bis
+/// §4.4.3.1).
+fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
+    micros.map(|micros| (micros + 500_000) / 1_000_000).max().unwrap_or(0).max(1)
+}
+
+/// Returns the least `EXT-X-TARGETDURATION` of a playlist of one track: that of video with fewer
+/// and far longer segments, such as still pictures, or 0. Playlists of audio and video must state
+/// the same target duration (RFC 8216 §6.2.4).
+fn least_target(title: &Title, tracks: &[usize], minimum: Option<Duration>) -> i64 {
+    let [only] = *tracks else { return 0 };
+    let segments = title.tracks()[only].segment_count();
+    if track(title, only).kind == TrackKind::Text {
+        return 0;
+    }
+    let videos = title.whole_tracks().filter(|named| title.track(named).kind == TrackKind::Video);
+    let of_video = videos.filter(|named| named.segment_count() < segments).filter_map(|named| {
+        let video = [title.find(&named.name)?];
+        let packed = packed_for_playlist(title, &video, minimum)?;
+        Some(target_duration(listed_segments(&packed).map(|(_, micros)| micros)))
+    });
+    let is_long = |&longest: &i64| i128::from(longest) > i128::from(title.target().as_secs()) * 2 + 1;
+    of_video.max().filter(is_long).unwrap_or(0)
 }
 
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {

@@ -100,6 +100,12 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
         let four_cc = level.codec.four_cc.clone();
         streams.push(Stream { name, stem, kind: track.kind, four_cc, times, levels: vec![level], extent });
     }
+    // Players take the first stream of video, and end with it.
+    let end = |stream: &Stream<'_>| stream.times.last().copied().unwrap_or(0);
+    let longest = streams.iter().filter(|s| s.kind == TrackKind::Video).map(end).max().unwrap_or(0);
+    let target = i64::try_from(title.target().as_nanos() / 100).unwrap_or(i64::MAX);
+    let ends_early = |s: &Stream<'_>| s.kind == TrackKind::Video && longest - end(s) > target;
+    streams.sort_by_key(|stream| (stream.kind, ends_early(stream)));
     streams
 }
 

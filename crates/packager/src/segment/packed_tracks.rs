@@ -17,6 +17,7 @@ pub struct PackedTracks<'a> {
     tracks: &'a [usize],
     lead: usize,
     minimum: Option<Duration>,
+    until: Option<Time>,
 }
 
 /// The share of one track in a segment, with its samples.
@@ -41,7 +42,7 @@ impl<'a> PackedTracks<'a> {
             return None;
         }
         let lead = tracks.iter().find(|i| kind(i) == Some(TrackKind::Video)).or(tracks.first())?;
-        Some(Self { title, tracks, lead: *lead, minimum: None })
+        Some(Self { title, tracks, lead: *lead, minimum: None, until: None })
     }
 
     /// Makes segments longer: those of the lead are joined until they last for `minimum` on the
@@ -49,6 +50,11 @@ impl<'a> PackedTracks<'a> {
     /// the number of the first segment in it. Its contents do not depend on where a clip begins.
     pub fn joined(self, minimum: Option<Duration>) -> Self {
         Self { minimum, ..self }
+    }
+
+    /// Lets the last segment last until a time, if its tracks end earlier.
+    pub fn lasting(self, until: Option<Time>) -> Self {
+        Self { until, ..self }
     }
 
     /// Iterates over the tracks in the order given, as indexes into [`Title::tracks`].
@@ -105,7 +111,7 @@ impl<'a> PackedTracks<'a> {
     }
 
     /// Returns start and end of a segment in presentation time. The last ends with the longest
-    /// track.
+    /// track, or as [`Self::lasting`] says.
     pub fn times(&self, number: u32) -> Option<(Time, Time)> {
         let lead = self.lead();
         let scale = self.title.track(lead).timescale;
@@ -118,6 +124,7 @@ impl<'a> PackedTracks<'a> {
                 let last = track.times.last().copied().unwrap_or_default();
                 end = end.max(Time::new(last, self.title.track(track).timescale));
             }
+            end = self.until.map_or(end, |until| end.max(until));
             end = Time::new(end.in_scale(scale, Round::Up), scale);
         }
         Some((Time::new(start, scale), end))

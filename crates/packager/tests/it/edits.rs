@@ -80,6 +80,7 @@ fn media_before_the_start_was_subtracted_by_the_player_and_by_the_browser() {
         let file = starting(&format!("sync{}", fragments.unwrap_or("-tables")), &file, 0);
         let source = Source::files(&[&file]);
         let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
+        assert_eq!(reported(&origin), [""; 0]);
         for kind in [TrackKind::Video, TrackKind::Audio] {
             let (decode, edit) = decode_and_edit(&mut origin, kind);
             assert!(decode == 0.0 && edit < 0.25, "{fragments:?} {kind:?}: {decode} and {edit}");
@@ -102,6 +103,12 @@ fn media_before_the_start_was_subtracted_by_the_player_and_by_the_browser() {
         }
         fs::remove_file(file).unwrap();
     }
+}
+
+/// Returns the details of the problem `hidden_frames` of a title.
+fn reported(origin: &Origin) -> Vec<String> {
+    let hidden = origin.title.problems().iter().filter(|problem| problem.reason == "hidden_frames");
+    hidden.map(|problem| problem.detail.clone()).collect()
 }
 
 /// Returns the source with the times of hidden frames and of the frames that follow them as they
@@ -167,6 +174,8 @@ fn an_edit_inside_a_gop_lost_all_frames_up_to_the_next_sync_sample() {
         let path = starting(name, &file, into);
         let source = Source::files(&[&path]);
         let what = format!("edits-{name}");
+        let details = reported(&Origin::of(source.objects.clone(), TARGET).unwrap());
+        assert!(details.len() == 1 && details[0].ends_with(&format!(": {}", into / 40)), "{details:?}");
         let presented = with_presented_frames(&what, &source);
         ts::assert_source_packets(&what, &presented, &ts::Expect { tolerance: 4, ..ts::AAC });
         smooth::assert_source_packets(&what, &presented, smooth::Rate::Variable);

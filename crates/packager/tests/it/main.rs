@@ -24,3 +24,4 @@ mod selection;
 mod smooth;
 mod smooth_init;
 mod ts;
+mod uneven;

@@ -110,7 +110,18 @@ pub(crate) fn assert_source_packets(what: &str, source: &Source, expect: &Expect
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let (_, playlist) = multivariant(&mut origin, "");
     let uri = playlist.variants[0].uri.clone();
-    let played = play(&mut origin, &uri);
+    assert_played_packets(what, source, &mut origin, &uri, expect)
+}
+
+/// Compares the packets of a media playlist with those of any source, and returns its segments.
+pub(crate) fn assert_played_packets(
+    what: &str,
+    source: &Source,
+    origin: &mut Origin,
+    uri: &str,
+    expect: &Expect,
+) -> Vec<u8> {
+    let played = play(origin, uri);
     assert!(played.init.is_none(), "{what} is not TS");
     let whole = played.whole();
     let probed = probed(&format!("{what}.ts"), &whole);

@@ -123,13 +123,19 @@ pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>
 }
 
 impl AdaptationSet<'_> {
-    /// True if the segments of all representations begin at the same times (§5.3.3.2).
+    /// True if segments of the same number begin and end at the same times in all representations,
+    /// and so none overlaps another one's neighbours (§5.3.3.2). A representation may end early.
     pub(super) fn is_aligned(&self) -> bool {
-        let Some((first, rest)) = self.representations.split_first() else { return true };
-        rest.iter().all(|r| {
-            let at = |r: &Representation<'_>, ticks: i64| Time::new(ticks, r.timescale);
-            r.times.len() == first.times.len()
-                && r.times.iter().zip(first.times).all(|(&a, &b)| at(r, a) == at(first, b))
+        let Some(longest) = self.representations.iter().max_by_key(|r| r.times.len()) else { return true };
+        self.representations.iter().all(|r| {
+            let at = |r: &Representation<'_>, ticks: &i64| Time::new(*ticks, r.timescale);
+            let Some((end, starts)) = r.times.split_last() else { return true };
+            let ends_early = r.times.len() < longest.times.len();
+            let is_last_aligned = longest.times.get(starts.len()).is_some_and(|bound| {
+                let (end, bound) = (at(r, end), at(longest, bound));
+                if ends_early { end <= bound } else { end == bound }
+            });
+            is_last_aligned && starts.iter().zip(longest.times).all(|(a, b)| at(r, a) == at(longest, b))
         })
     }
 

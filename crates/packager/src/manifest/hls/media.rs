@@ -1,12 +1,14 @@
 //! Media and I-frame playlists.
 
-use super::{attributes::PlaylistTag, find, listed_segments, protocol_for};
+use super::{
+    attributes::PlaylistTag, find, least_target, listed_segments, packed_for_playlist, protocol_for,
+    target_duration,
+};
 use crate::{
     PackError, Resource,
     address::{HlsContainer, Links},
     carry::Protocol,
     manifest::{access_point::is_independent, check_size},
-    segment::PackedTracks,
     selection::Selected,
 };
 use latemux_index::{media::TrackKind, title::TrackName};
@@ -95,8 +97,8 @@ impl Playlist<'_> {
         init: Option<&str>,
         url: impl Fn(u32) -> String,
     ) -> Result<String, PackError> {
-        let packed = PackedTracks::new(self.selected.title(), self.tracks);
-        let packed = packed.ok_or(PackError::NothingInClip)?.joined(self.minimum);
+        let packed = packed_for_playlist(self.selected.title(), self.tracks, self.minimum);
+        let packed = packed.ok_or(PackError::NothingInClip)?;
         let segments: Vec<(u32, i64)> = listed_segments(&packed).collect();
         // The track may have ended before the clip begins.
         if segments.is_empty() {
@@ -104,6 +106,7 @@ impl Playlist<'_> {
         }
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
         let target = target_duration(segments.iter().map(|(_, micros)| *micros));
+        let target = target.max(least_target(self.selected.title(), self.tracks, self.minimum));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "#EXT-X-TARGETDURATION:{target}");
         text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n");
@@ -120,11 +123,6 @@ impl Playlist<'_> {
         text.push_str("#EXT-X-ENDLIST\n");
         Ok(text)
     }
-}
-
-/// Returns `EXT-X-TARGETDURATION`: the longest duration in whole seconds (RFC 8216bis §4.4.3.1).
-fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
-    micros.map(|micros| (micros + 500_000) / 1_000_000).max().unwrap_or(0).max(1)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::{
     attributes::PlaylistTag,
     carried, codec_name, container_of,
     media::INDEPENDENT,
+    muxing::muxed_audio,
     protocol_of,
     rates::Rates,
     renditions::{Group, Renditions, groups},
@@ -75,10 +76,7 @@ struct Variant<'a> {
 
 impl<'a> Multivariant<'a> {
     fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) -> Result<(), PackError> {
-        // Nothing can be chosen of a single audio track, so TS variants hold it. Several tracks are
-        // renditions with a URI each: some players lose their position over one without URI, which
-        // stands for audio in the variants.
-        let is_muxed = self.protocol == Protocol::HlsTs && audio.len() == 1;
+        let is_muxed = self.protocol == Protocol::HlsTs && muxed_audio(self.title, video, audio).is_some();
         let audio = groups(self.title, audio, self.protocol, "audio");
         if !is_muxed {
             self.write_groups("AUDIO", &audio, text)?;

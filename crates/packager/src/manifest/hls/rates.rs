@@ -1,11 +1,11 @@
 //! Bit rates of playlists. Each track's samples are read once, however many playlists it is in.
 
-use super::listed_segments;
+use super::{least_target, listed_segments, packed_for_playlist};
 use crate::{
     carry::Protocol,
     manifest::MICROS,
     segment::{PackedTracks, ts::PSI_BYTES},
-    sizes::{Bitrate, SegmentSize, iframe_sizes, packed_sizes, segment_and_iframe_sizes},
+    sizes::{Bitrate, SegmentSize, iframe_sizes, packed_sizes, segment_and_iframe_sizes, tail_bytes},
 };
 use latemux_index::Title;
 use std::{cell::OnceCell, time::Duration};
@@ -31,7 +31,8 @@ impl<'a> Rates<'a> {
 
     /// Returns the bit rates of the media playlist of tracks, lead first.
     pub(super) fn of(&self, tracks: &[usize]) -> Bitrate {
-        let compute = || rates_of(self.pack(tracks), &self.bytes(tracks));
+        let least = || least_target(self.title, tracks, self.minimum);
+        let compute = || rates_of(self.pack(tracks), &self.bytes(tracks), least());
         match tracks {
             [track] => self.alone.get(*track).map_or_else(compute, |cell| *cell.get_or_init(compute)),
             _ => compute(),
@@ -41,11 +42,12 @@ impl<'a> Rates<'a> {
     /// Returns the bit rates of the I-frame playlist of a track.
     pub(super) fn of_iframes(&self, track: usize) -> Bitrate {
         let iframes = self.computed(track).map_or(&[][..], |(_, iframes)| iframes);
-        rates_of(PackedTracks::new(self.title, &[track]), iframes)
+        let least = least_target(self.title, &[track], None);
+        rates_of(packed_for_playlist(self.title, &[track], None), iframes, least)
     }
 
     fn pack<'t>(&'t self, tracks: &'t [usize]) -> Option<PackedTracks<'t>> {
-        Some(PackedTracks::new(self.title, tracks)?.joined(self.minimum))
+        packed_for_playlist(self.title, tracks, self.minimum)
     }
 
     fn sizes(&self, tracks: &[usize]) -> Vec<u64> {
@@ -65,6 +67,9 @@ impl<'a> Rates<'a> {
             for (sum, more) in bytes.iter_mut().zip(self.own(track)) {
                 *sum += *more;
             }
+        }
+        if let (Some(last), Some(packed)) = (bytes.last_mut(), self.pack(tracks)) {
+            *last += tail_bytes(self.title, &packed, self.protocol);
         }
         bytes
     }
@@ -91,11 +96,12 @@ impl<'a> Rates<'a> {
 }
 
 /// Returns the bit rates of segments of packed tracks, with the durations that a playlist states.
-fn rates_of(packed: Option<PackedTracks<'_>>, bytes: &[u64]) -> Bitrate {
+/// Its target duration is at least `least_target` seconds.
+fn rates_of(packed: Option<PackedTracks<'_>>, bytes: &[u64], least_target: i64) -> Bitrate {
     let listed = packed.iter().flat_map(listed_segments);
     let segments: Vec<SegmentSize> = listed
         .zip(bytes)
         .map(|((_, micros), &bytes)| SegmentSize { bytes, duration: u64::try_from(micros).unwrap_or(0) })
         .collect();
-    Bitrate::of(&segments, MICROS.get())
+    Bitrate::of_playlist(&segments, MICROS.get(), u64::try_from(least_target).unwrap_or(0))
 }

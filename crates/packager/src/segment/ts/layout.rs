@@ -17,7 +17,7 @@ pub(super) const PCR_INTERVAL: i64 = 9_000;
 /// Delay of audio against its decode time, in 90 kHz, so that a segment starts with video.
 pub(super) const AUDIO_LAG: i64 = 9_000;
 /// Most PCR-only packets of a track in a segment: enough for one picture of ten minutes.
-const MAX_FILLS: u32 = 6_000;
+pub(super) const MAX_FILLS: u32 = 6_000;
 /// Most audio frames in one PES packet. Frames without duration would make it endless.
 pub(super) const MAX_FRAMES: u32 = 64;
 /// Most audio bytes in one PES packet, whose length has 16 bits. Longer frames are left out.

@@ -11,8 +11,9 @@
 //! times are the source's, all earlier by the largest negative composition offset, if any. The PCR
 //! of a PES packet is its decode time minus 0.7 s. Audio is placed 100 ms later than its decode
 //! time, so that a segment starts with video. PCR-only packets fill gaps of more than 100 ms
-//! between PCRs, up to the start of the next segment. The PCR is on the video PID, but on the audio
-//! PID in a segment whose audio starts long before its video.
+//! between PCRs, up to the start of the next segment, and at the end of the video up to the end of
+//! the audio. The PCR is on the video PID, but on the audio PID in a segment whose audio starts
+//! long before its video.
 //!
 //! # Continuity
 //! Segments are made one by one, on any node, so the counters of the segment before are unknown.
@@ -38,6 +39,7 @@ mod program_config;
 mod psi;
 mod stream;
 mod stretch;
+mod tail;
 
 #[cfg(test)]
 mod demux_tests;
@@ -55,7 +57,12 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 pub(crate) use estimate::UnreadSamples;
-use latemux_index::{Sample, Track, table::batches::SampleBatch};
+use latemux_index::{
+    Sample, Track,
+    media::{Samples, TrackKind},
+    table::batches::SampleBatch,
+    title::Segment,
+};
 use layout::PesUnit;
 use mux::{Muxer, PidState, ScheduledUnit};
 use packet::PACKET;
@@ -98,13 +105,51 @@ const LEAD: i64 = 63_000;
 /// Audio frames whose length their framing cannot state (over 8 kB in AAC, 65 kB in others) are
 /// left out. Fails with [`PackError::CannotCarry`] if a transport stream does not carry a track.
 pub(crate) fn plan_ts(shares: Vec<TrackShare<'_>>, number: u32) -> Result<TsPlan, PackError> {
+    let clocks = tail_clocks(&shares);
     let mut owned = Vec::with_capacity(shares.len());
     for TrackShare { track, object, samples, .. } in shares {
         let mut stream = Stream::of(track)?;
         stream.raise_decode_lead(&samples);
-        owned.push(OwnedTrack { stream, object, samples });
+        let clocks = if track.kind == TrackKind::Video { clocks } else { 0 };
+        owned.push(OwnedTrack { stream, object, samples, clocks });
     }
     Ok(plan_owned(owned, number))
+}
+
+/// Returns the number of PCR-only packets that follow the end of the video in a segment, while its
+/// audio lasts.
+fn tail_clocks(shares: &[TrackShare<'_>]) -> u32 {
+    let of_kind = |kind| shares.iter().find(|share| share.track.kind == kind);
+    let (Some(video), Some(audio)) = (of_kind(TrackKind::Video), of_kind(TrackKind::Audio)) else { return 0 };
+    let (Some(segment), Some(sound), Some(last)) = (&video.segment, &audio.segment, video.samples.last())
+    else {
+        return 0;
+    };
+    let Ok(mut stream) = Stream::of(video.track) else { return 0 };
+    stream.raise_decode_lead(&video.samples);
+    let decode_end = last.decode_time + i64::from(last.duration);
+    let samples = u32::try_from(audio.samples.len()).unwrap_or(u32::MAX);
+    tail::clocks(&stream, (video.track, segment, decode_end), (audio.track, sound, samples))
+}
+
+/// Returns the bytes that a segment of video and audio has more than its tracks alone: those of
+/// [`tail_clocks`]. At least as many as sent if the samples are not known.
+pub(crate) fn tail_bytes(video: (&Track, &Segment), audio: (&Track, &Segment)) -> u64 {
+    let Ok(stream) = Stream::of(video.0) else { return 0 };
+    let decode_end = match &video.0.samples {
+        Samples::Table(table) => table.decode_time(video.1.cut.end),
+        // Frames are decoded no more than a second before they are presented.
+        Samples::Fragments(_) => {
+            let lead = i64::from(video.0.timescale.get());
+            video.1.end.saturating_add(stream.media_time).saturating_sub(lead)
+        }
+    };
+    let samples = match &audio.0.samples {
+        Samples::Table(_) => u32::try_from(audio.1.cut.len()).unwrap_or(u32::MAX),
+        Samples::Fragments(_) => u32::MAX,
+    };
+    let clocks = tail::clocks(&stream, (video.0, video.1, decode_end), (audio.0, audio.1, samples));
+    u64::from(clocks) * PACKET as u64
 }
 
 /// Returns the bytes of a track's samples in a TS segment, without PAT and PMT, by the arithmetic
@@ -140,6 +185,8 @@ struct OwnedTrack {
     stream: Stream,
     object: usize,
     samples: Vec<Sample>,
+    /// Number of PCR-only packets behind its samples.
+    clocks: u32,
 }
 
 fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32) -> TsPlan {
@@ -181,7 +228,11 @@ fn segment(tracks: Vec<OwnedTrack>, number: u32) -> TsSegment {
 fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
     let mut queues: Vec<std::iter::Peekable<std::vec::IntoIter<PesUnit>>> = tracks
         .iter()
-        .map(|track| layout::units(&track.stream, &track.samples).into_iter().peekable())
+        .map(|track| {
+            let mut units = layout::units(&track.stream, &track.samples);
+            units.extend(tail::units(&track.stream, &track.samples, track.clocks));
+            units.into_iter().peekable()
+        })
         .collect();
     let mut starts = queues.iter_mut().map(|units| units.peek().map(|unit| unit.send_time));
     let first = starts.next().flatten();
@@ -199,7 +250,8 @@ fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
         let end = last.decode_time + i64::from(last.duration);
         Some(layout::decode_clock(&track.stream, end))
     });
-    let last_pcr = if pcr_track == 0 { i64::MAX } else { end.unwrap_or(i64::MAX) };
+    let is_end = tracks.first().is_some_and(|track| track.clocks > 0);
+    let last_pcr = if pcr_track == 0 || is_end { i64::MAX } else { end.unwrap_or(i64::MAX) };
 
     let mut due = Vec::new();
     loop {

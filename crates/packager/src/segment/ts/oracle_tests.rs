@@ -82,7 +82,7 @@ impl Source {
                         .unwrap_or(samples.len())
                 };
                 let range = if number == 0 { 0 } else { at(*start) }..at(end);
-                OwnedTrack { stream: stream.clone(), object: 0, samples: samples[range].to_vec() }
+                OwnedTrack { stream: stream.clone(), object: 0, samples: samples[range].to_vec(), clocks: 0 }
             });
             let plan = plan_owned(tracks.collect(), u32::try_from(number).unwrap());
             let TsPlan::Ready(segment) = plan else { panic!("four-byte lengths") };

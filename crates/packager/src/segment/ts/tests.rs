@@ -215,11 +215,11 @@ proptest! {
         let mut tracks = Vec::new();
         let mut expected = PSI_BYTES;
         if with & 2 != 0 {
-            tracks.push(OwnedTrack { stream: au.clone(), object: 1, samples: a.clone() });
+            tracks.push(OwnedTrack { stream: au.clone(), object: 1, samples: a.clone(), clocks: 0 });
             expected += layout::packets(&au, a.iter().copied()) * 188;
         }
         if with & 1 != 0 {
-            tracks.push(OwnedTrack { stream: vs.clone(), object: 0, samples: v.clone() });
+            tracks.push(OwnedTrack { stream: vs.clone(), object: 0, samples: v.clone(), clocks: 0 });
             expected += layout::packets(&vs, v.iter().copied()) * 188;
         }
         let lead = i64::from(v.iter().map(|s| -s.composition_offset).max().unwrap().max(0));
@@ -264,8 +264,8 @@ proptest! {
         window in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
     ) {
         let tracks = || {
-            let video = OwnedTrack { stream: video(90_000, 4), object: 0, samples: v.clone() };
-            vec![OwnedTrack { stream: aac(44_100), object: 1, samples: a.clone() }, video]
+            let video = OwnedTrack { stream: video(90_000, 4), object: 0, samples: v.clone(), clocks: 0 };
+            vec![OwnedTrack { stream: aac(44_100), object: 1, samples: a.clone(), clocks: 0 }, video]
         };
         let objects = [media(&v, seed), media(&a, !seed)];
         let objects = [&objects[0][..], &objects[1][..]];
@@ -320,7 +320,7 @@ proptest! {
             let mut stream = Stream { media_time, timescale: Timescale::new(scale).unwrap(), ..stream };
             stream.raise_decode_lead(&list);
             let expected = layout::packets(&stream, list.iter().copied()) * 188 + PSI_BYTES;
-            let segment = ready(vec![OwnedTrack { stream, object: 0, samples: list.clone() }], 0);
+            let segment = ready(vec![OwnedTrack { stream, object: 0, samples: list.clone(), clocks: 0 }], 0);
             prop_assert_eq!(segment.content_length, expected);
             let bytes = media(&list, 1);
             Demuxed::of(&run(segment, &[&bytes], &[100]));
@@ -354,8 +354,8 @@ proptest! {
         }
         let a_media = media(&a, 3);
         let tracks = |length_size, list: &[_]| vec![
-            OwnedTrack { stream: video(90_000, length_size), object: 0, samples: samples(0, 0, list) },
-            OwnedTrack { stream: aac(44_100), object: 1, samples: a.clone() },
+            OwnedTrack { stream: video(90_000, length_size), object: 0, samples: samples(0, 0, list), clocks: 0 },
+            OwnedTrack { stream: aac(44_100), object: 1, samples: a.clone(), clocks: 0 },
         ];
         let expected = run(ready(tracks(4, &long_list), 3), &[&long, &a_media], &[999]);
         let TsPlan::NeedsMedia(plan) = plan_owned(tracks(length_size, &short_list), 3) else {
@@ -399,7 +399,7 @@ fn frames_too_long_for_adts_are_left_out() {
     let stream = aac(48_000);
     let list = samples(0, 0, &[(100, 1024, 0, true), (8185, 1024, 0, true), (50, 1024, 0, true)]);
     let bytes = media(&list, 5);
-    let segment = ready(vec![OwnedTrack { stream, object: 0, samples: list }], 0);
+    let segment = ready(vec![OwnedTrack { stream, object: 0, samples: list, clocks: 0 }], 0);
     assert_eq!(segment.parts.len(), 2);
     let demuxed = Demuxed::of(&run(segment, &[&bytes], &[77]));
     let pes = &demuxed.pes[&AUDIO_PID];
@@ -414,7 +414,8 @@ fn a_source_that_ends_early_keeps_the_length() {
         0,
         &[(5000, 3000, 0, true), (3, 3000, 0, false), (0, 3000, 0, false), (900, 3000, 0, false)],
     );
-    let mut segment = ready(vec![OwnedTrack { stream: video(90_000, 4), object: 0, samples: list }], 0);
+    let mut segment =
+        ready(vec![OwnedTrack { stream: video(90_000, 4), object: 0, samples: list, clocks: 0 }], 0);
     let mut out = BytesMut::new();
     segment.muxer.write(&[0, 0, 19, 132, 0x65], &mut out);
     segment.muxer.finish(&mut out);
@@ -428,7 +429,8 @@ fn time_stamps_wrap_at_33_bits() {
     let start = (1 << 33) - 900_000 - 6000;
     let list = samples(start, 0, &[(10, 3000, 3000, true), (10, 3000, 0, false), (10, 3000, 3000, false)]);
     let bytes = media(&list, 9);
-    let segment = ready(vec![OwnedTrack { stream: video(90_000, 4), object: 0, samples: list }], 0);
+    let segment =
+        ready(vec![OwnedTrack { stream: video(90_000, 4), object: 0, samples: list, clocks: 0 }], 0);
     let demuxed = Demuxed::of(&run(segment, &[&bytes], &[5]));
     let times: Vec<_> = demuxed.pes[&VIDEO_PID].iter().map(|pes| (pes.dts, pes.pts)).collect();
     let top = 1 << 33;
@@ -444,8 +446,8 @@ fn audio_that_starts_long_before_video_carries_the_clock() {
     let v_media = media(&v, 1);
     let a_media = media(&a, 2);
     let tracks = vec![
-        OwnedTrack { stream: video(90_000, 4), object: 0, samples: v },
-        OwnedTrack { stream: aac(48_000), object: 1, samples: a },
+        OwnedTrack { stream: video(90_000, 4), object: 0, samples: v, clocks: 0 },
+        OwnedTrack { stream: aac(48_000), object: 1, samples: a, clocks: 0 },
     ];
     let demuxed = Demuxed::of(&run(ready(tracks, 0), &[&v_media, &a_media], &[1000]));
     assert_eq!(demuxed.pmt[0].0, AUDIO_PID);
@@ -460,8 +462,18 @@ fn audio_that_starts_long_before_video_carries_the_clock() {
 #[test]
 fn the_program_map_lists_the_streams() {
     let tracks = vec![
-        OwnedTrack { stream: aac(48_000), object: 0, samples: samples(0, 0, &[(9, 1024, 0, true)]) },
-        OwnedTrack { stream: video(90_000, 4), object: 0, samples: samples(0, 9, &[(9, 3000, 0, true)]) },
+        OwnedTrack {
+            stream: aac(48_000),
+            object: 0,
+            samples: samples(0, 0, &[(9, 1024, 0, true)]),
+            clocks: 0,
+        },
+        OwnedTrack {
+            stream: video(90_000, 4),
+            object: 0,
+            samples: samples(0, 9, &[(9, 3000, 0, true)]),
+            clocks: 0,
+        },
     ];
     let demuxed = Demuxed::of(&run(ready(tracks, 5), &[&[7; 18]], &[4]));
     let language = vec![0x0A, 4, b'e', b'n', b'g', 0];
