@@ -126,6 +126,16 @@ export class PlayerPage {
     assert.ok(after.frames > before.frames, `no frame shown after ${before.time} s`);
   }
 
+  /** Plays for `seconds`, with or without a picture. */
+  async passes(seconds) {
+    const { time, duration } = await this.state();
+    await this.#until(
+      `${seconds} s to pass from ${time} s on`,
+      (end) => document.querySelector("video").currentTime >= end,
+      Math.min(time + seconds, duration - 0.05),
+    );
+  }
+
   /** Seeks to `seconds` and waits until playback continues from there. */
   async seek(seconds) {
     this.record.action();

@@ -1,0 +1,104 @@
+// Titles whose sound outlasts the picture, whose lowest rendition ends early, or whose picture
+// stands still: they play over the edges of segments, over seeks, and to the end.
+
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { launchBrowser } from "../lib/browser.mjs";
+import { startOrigin } from "../lib/origin.mjs";
+import { PlayerPage } from "../lib/player-page.mjs";
+import { openShaka4 } from "../lib/shaka-4.mjs";
+import { missing } from "../lib/tools.mjs";
+import { makeTitles, TITLES, TONE } from "../lib/uneven-titles.mjs";
+
+const noFfmpeg = await missing("ffmpeg", "-version");
+
+const combinations = [
+  ["dash", "dash.js"],
+  ["dash", "shaka"],
+  ["hls-ts", "hls.js"],
+  ["hls-ts", "shaka"],
+  ["hls-ts", "browser"],
+  ["hls-cmaf", "hls.js"],
+  ["hls-cmaf", "shaka"],
+  ["hls-cmaf", "browser"],
+  ["smooth", "dash.js"],
+  ["smooth", "shaka 4"],
+];
+
+// What these players cannot do; docs/limits.md says so. They end with the shortest track, wait
+// after a seek behind the picture or far into it, or need a second frame.
+const limits = {
+  "outlasting.mp4": {
+    ended: ["smooth dash.js", "smooth shaka 4"],
+    waits: ["dash dash.js", "hls-ts browser", "hls-cmaf browser"],
+  },
+  early: { ended: ["smooth dash.js", "smooth shaka 4"] },
+  "slow.mp4": { fails: ["hls-ts browser"] },
+  "still.mp4": { fails: ["hls-ts browser", "hls-cmaf hls.js", "smooth dash.js"] },
+};
+
+let library;
+let origin;
+let browser;
+before(async () => {
+  if (noFfmpeg) return;
+  library = await mkdtemp(join(tmpdir(), "latemux-uneven-"));
+  await makeTitles(library);
+  [origin, browser] = await Promise.all([startOrigin({ library }), launchBrowser()]);
+});
+after(async () => {
+  await browser?.close();
+  await origin?.stop();
+  if (library) await rm(library, { recursive: true });
+});
+
+async function open(title, protocol, player) {
+  if (player === "shaka 4") return openShaka4(browser, origin, `${title}/Manifest`);
+  const viewer = await PlayerPage.open(browser, origin.address, { title, protocol, player });
+  if (protocol === "smooth") viewer.record.action();
+  return viewer;
+}
+
+describe("uneven titles", { skip: noFfmpeg, concurrency: 2 }, () => {
+  for (const { title, picture, sound, shortest } of TITLES) {
+    for (const [protocol, player] of combinations) {
+      const has = (limit) => limits[title]?.[limit]?.includes(`${protocol} ${player}`) ?? false;
+      if (has("fails")) continue;
+      const end = has("ended") ? shortest : sound;
+      const behind = has("waits") || has("ended") ? [] : [sound - 5.5, 2.5, sound - 9.5];
+      it(`${player} plays ${title} as ${protocol}, to the end and back`, { timeout: 120_000 }, async (t) => {
+        const viewer = await open(title, protocol, player);
+        try {
+          if (player === "browser" && (await viewer.page.locator("#player-choice").inputValue()) !== player) {
+            t.skip("this browser has no native player for HLS");
+            return;
+          }
+          await viewer.ready();
+          // Over the first edge of two segments.
+          await viewer.passes(4.5);
+          const { duration } = await viewer.state();
+          // Shaka Player 4 counts the last fragment of a shorter stream as long as the others.
+          assert.ok(Math.abs(duration - end) < (has("ended") ? 1.1 : 0.3), `${duration} s long`);
+          // Over an edge near the end of the picture, to where there is none, and back.
+          for (const seconds of [Math.min(picture, end) - 5.5, 2.5, ...behind]) {
+            await viewer.seek(seconds);
+            await viewer.passes(2);
+            await viewer.hears(TONE);
+          }
+          if (!has("waits")) {
+            await viewer.seek(end - 2);
+            await viewer.playsOut();
+          }
+          assert.deepEqual(await viewer.errors(), []);
+        } finally {
+          await viewer.close();
+        }
+        const isCancelled = (fault) => player === "browser" && fault.includes("net::ERR_ABORTED");
+        assert.deepEqual(viewer.record.faults.filter((fault) => !isCancelled(fault)), []);
+      });
+    }
+  }
+});
