@@ -61,8 +61,11 @@ async fn each_storage_failure_has_a_status_and_a_reason_in_response_and_log() {
             if status != 404 {
                 assert_eq!(log::lines(&[" WARN ", &format!("reason=\"{reason}\""), &url]).len(), 1);
             }
-            // The failure is not kept: the next request succeeds.
-            assert_eq!(get(server.address, &url).await.status, 200, "{phase} {reason}");
+            // The failure is not kept: the next request succeeds. Only that a file is missing is
+            // remembered for a moment.
+            if status != 404 || phase == "media" {
+                assert_eq!(get(server.address, &url).await.status, 200, "{phase} {reason}");
+            }
         }
     }
 }
