@@ -43,13 +43,6 @@ pub struct Cost {
     pub bytes: usize,
 }
 
-impl Cost {
-    /// Returns the cost of two pieces of work one after the other.
-    pub fn then(self, other: Self) -> Self {
-        Self { nanos: self.nanos + other.nanos, bytes: self.bytes.max(other.bytes) }
-    }
-}
-
 /// Returns the CPU time of this thread in nanoseconds.
 pub fn cpu_nanos() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -3,8 +3,9 @@
 //! in twelve steps for each doubling, so that libFuzzer keeps the inputs that cost more than any
 //! before.
 //!
-//! An input fails if its index, its title and one manifest together cost more than the bounds that
-//! docs/limits.md promises. The code is instrumented here, and takes several times as long.
+//! An input fails if its index, its title and one manifest together take more memory than
+//! docs/limits.md states, or far more time. The code is instrumented here, on a machine that may be
+//! busy, so only time of another order is a failure: `examples/cost.rs` measures without that.
 #![no_main]
 
 #[path = "../measure.rs"]
@@ -21,8 +22,8 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bound of CPU time.
 const MOST_NANOS: u64 = 100_000_000;
-/// Factor by which instrumented code is slower.
-const SLOWER: u64 = 10;
+/// Factor by which instrumented code on a busy machine may be slower.
+const SLOWER: u64 = 100;
 /// Bound of memory.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -69,11 +70,16 @@ fn reach(counter: usize, value: u64) {
     }
 }
 
+/// Returns the cost of two pieces of work one after the other.
+fn both(first: Cost, second: Cost) -> Cost {
+    Cost { nanos: first.nanos + second.nanos, bytes: first.bytes.max(second.bytes) }
+}
+
 /// Returns the cost of index, title and the dearest manifest.
 fn worst(stages: &[(String, Cost)]) -> Option<Cost> {
     let (base, manifests) = stages.split_at(stages.len().min(2));
-    let base = base.iter().fold(Cost::default(), |sum, (_, cost)| sum.then(*cost));
-    let dearest = manifests.iter().map(|(_, cost)| base.then(*cost));
+    let base = base.iter().fold(Cost::default(), |sum, (_, cost)| both(sum, *cost));
+    let dearest = manifests.iter().map(|(_, cost)| both(base, *cost));
     Some(
         dearest
             .reduce(|a, b| Cost { nanos: a.nanos.max(b.nanos), bytes: a.bytes.max(b.bytes) })

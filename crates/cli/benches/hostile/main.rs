@@ -53,7 +53,7 @@ struct Bench {
 
 type Row = fn(&Bench, &mut Report);
 
-/// Names of the attacks. docs/hostile.md says what each stands for.
+/// Names of the attacks, which docs/hostile.md describes.
 const ROWS: [(&str, Row); 10] = [
     ("silent", silent::run),
     ("faulty_storage", faulty_storage::run),
