@@ -27,11 +27,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(live, Relaxed);
+        // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as above; `at` comes from `alloc`, and so from the system's allocator.
         unsafe { System.dealloc(at, layout) }
     }
 }

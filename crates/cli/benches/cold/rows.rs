@@ -30,7 +30,7 @@ pub(crate) struct ColdRow {
     limit: Limit,
 }
 
-/// What is asked for of each title, and measured.
+/// Requests for each title, and the measure of their cost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Request {
     /// The MPD.
