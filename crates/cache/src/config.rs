@@ -9,22 +9,23 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Memory for everything the range cache holds: units, fills, tables, and an eighth for the
-    /// holes between them. With 0 no unit is kept in memory, and without `dir` there is no range
-    /// cache.
+    /// Memory for everything that the range cache holds: source bytes, fetches in flight and
+    /// tables. An eighth is reserved for the holes that the allocator leaves between them. With 0,
+    /// no source bytes are kept in memory. If there is no `dir` either, there is no range cache.
     #[serde(with = "ByteSize")]
     pub memory: u64,
-    /// Folder for units and indexes that outlive the process. Only one process at a time may use
-    /// it.
+    /// Folder for source bytes and indexes that outlive the process. Only one process at a time may
+    /// use it.
     pub dir: Option<PathBuf>,
-    /// Most bytes of units in that folder.
+    /// Most source bytes in `dir`.
     #[serde(with = "ByteSize")]
     pub disk: u64,
     /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps no indexes on disk.
     #[serde(with = "ByteSize")]
     pub index_disk: u64,
-    /// Largest unit. A longer range is split into units of this size and a shorter last one. The
-    /// limit is lowered if it would exceed a sixteenth of the memory.
+    /// Largest piece of source bytes that the range cache keeps or evicts as one, called a unit.
+    /// Longer ranges are split into units of this size and a shorter last one. The limit is lowered
+    /// if it would exceed a sixteenth of the memory.
     #[serde(with = "ByteSize")]
     pub unit: u64,
     /// Largest run of cached bytes that is read again because that merges two requests to storage.

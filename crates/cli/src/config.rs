@@ -23,11 +23,11 @@ pub(crate) struct Config {
     /// Address and port to listen on.
     pub(crate) listen: SocketAddr,
     /// Address and port of metrics, health checks and purging, or `unix:/path` for a Unix socket
-    /// that only the user of the process may use. Without it they are not served. Keep this address
-    /// out of the reach of clients.
+    /// that only the user of the process may use. Without it, metrics and purging are not served.
+    /// Clients should not be able to reach it.
     pub(crate) admin: Option<AdminAddress>,
-    /// File with a token, of at least 16 characters, that requests to the admin address need, as
-    /// `Authorization: Bearer TOKEN`. Health checks need none. Since 0.2.0.
+    /// File that holds a token of at least 16 characters. Requests to the admin address, except for
+    /// health checks, need it as `Authorization: Bearer TOKEN`. Since 0.2.0.
     pub(crate) admin_token_file: Option<PathBuf>,
     /// Settings of the origin itself.
     #[serde(flatten)]

@@ -24,14 +24,15 @@ pub struct OriginConfig {
     /// same value, because segment boundaries depend on it.
     #[serde(with = "TimeSpan")]
     pub segment_duration: Duration,
-    /// Age after which an index in memory is compared with storage before a manifest is made from
-    /// it. Segments need no such check, because their reads name the version. A file or title that
-    /// is missing or cannot be served is looked for again after a tenth of this time.
+    /// Age after which the index of a title in memory is compared with storage before a manifest is
+    /// served. Segments need no such check, because their reads name the version of the object. A
+    /// file or title that is missing or cannot be served is looked for again after a tenth of this
+    /// time.
     #[serde(with = "TimeSpan")]
     pub recheck_after: Duration,
-    /// Longest time for which manifests of a title in memory are served while storage fails and
-    /// the title cannot be compared with it. With `0s`, such requests get the error of storage.
-    /// Since 0.2.0.
+    /// Time after the last successful comparison of a title with storage in which its manifests are
+    /// still served from memory if storage fails. With `0s`, requests for them get the error of
+    /// storage. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub stale_if_error: Duration,
     /// Longest time to index a title.
@@ -41,15 +42,17 @@ pub struct OriginConfig {
     pub max_objects: usize,
     /// Access to media outside the folder of an index MP4 or a server manifest.
     pub sources: SourcesConfig,
-    /// Forms of URL served beside the native one.
+    /// Forms of URL served besides the native one, and limits of parameters.
     pub urls: UrlsConfig,
     /// Reading and writing indexes of media files.
     pub index: IndexConfig,
-    /// Memory of the caches other than the range cache. Evicted entries are made again when needed.
+    /// Memory for the caches other than the range cache, and for work in progress. Evicted entries
+    /// are made again when needed.
     pub memory: MemoryConfig,
     /// Reading media.
     pub read: ReadConfig,
-    /// Value of the `Cache-Control` header by kind of response. An empty text sends no such header.
+    /// Value of the `Cache-Control` header for each kind of response. If it is empty, no such
+    /// header is sent.
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
@@ -144,16 +147,16 @@ pub struct SourcesConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IndexConfig {
-    /// Number of bytes read first from the start of an object of unknown size.
+    /// Number of bytes of the first read of an object whose size is unknown.
     #[serde(with = "ByteSize")]
     pub head: u64,
     /// Number of bytes read from the end of an object if its head shows that the index may be
     /// there.
     #[serde(skip)]
     pub tail: u64,
-    /// Most bytes read at once from each end of an object whose size is known from the listing of
-    /// its folder. Within this limit, a sixty-fourth of the object is read. With 0, and for small
-    /// objects, no more than `head` is read.
+    /// Most bytes first read from each end of an object whose size is known from the listing of its
+    /// folder. Within this limit, a sixty-fourth of the object is read, but no less than `head`
+    /// from its start and 64 KiB from its end.
     #[serde(with = "ByteSize")]
     pub ahead: u64,
     /// Largest `moov`, `sidx` chain or `mfra` accepted.
@@ -176,7 +179,7 @@ impl Default for IndexConfig {
     }
 }
 
-/// Memory of the caches other than the range cache.
+/// Memory for the caches other than the range cache, and for work in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
@@ -189,13 +192,13 @@ pub struct MemoryConfig {
     /// Memory for manifests, plain and compressed.
     #[serde(with = "ByteSize")]
     pub manifests: u64,
-    /// Memory for finished segments, as they were sent. 0 keeps none. Beside a range cache this
-    /// saves only the work of packaging, which pays off for TS segments that are requested very
-    /// often.
+    /// Memory for finished segments, as they were sent. 0 keeps none. If there is a range cache,
+    /// this saves only the work of packaging, which pays off for TS segments that are requested
+    /// very often.
     #[serde(with = "ByteSize")]
     pub segments: u64,
-    /// Most memory for reading and parsing indexes, and for making titles and manifests, at one
-    /// time.
+    /// Most memory for the work on titles that is done at one time: reading and parsing indexes,
+    /// and making titles and manifests.
     #[serde(with = "ByteSize")]
     pub loading: u64,
     /// Memory for responses on their way to clients: plans, frames that clients have not taken yet,
@@ -261,34 +264,35 @@ impl fmt::Display for Reach {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadConfig {
-    /// Largest gap between two ranges of one object that are read by one request.
+    /// Largest gap between two ranges of one object that one request to storage reads together,
+    /// with the gap.
     #[serde(with = "ByteSize")]
     pub gap: u64,
     /// Most bytes in the gaps of one response. If there are more, the widest gaps are not read.
     #[serde(skip)]
     pub waste: u64,
-    /// Longest time the head of a segment waits for the first bytes from storage. An error within
-    /// this time becomes a status. After it, the head is sent, and an error ends the body early.
-    /// Since 0.2.0.
+    /// Longest time for which a segment's response waits for the first bytes from storage before
+    /// its head is sent. If storage fails within this time, the client gets an error status. If it
+    /// fails later, the response is aborted. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub first_byte_wait: Duration,
-    /// Range fetched into the range cache if anything of it is missing. `grid` fetches everything
-    /// in the object that belongs to the same segments. `exact` fetches only the bytes needed. A
-    /// size fetches whole blocks of that size.
+    /// Bytes that the range cache fetches if it lacks any byte of a read. `grid` fetches everything
+    /// in the object that belongs to the same segments, of all tracks. `exact` fetches only the
+    /// bytes that are read. A size fetches whole blocks of that size.
     #[serde(with = "text")]
     pub reach: Reach,
     /// Most requests to storage that are open at one time for one response.
     pub open: usize,
     /// Most requests to storage for one response. A segment that needs more gets an error.
     pub requests: usize,
-    /// Largest segment held in memory before its response starts. Only segments whose length
-    /// depends on their media are held.
+    /// Largest segment of which all media is read before its response starts. This concerns only
+    /// segments whose length depends on their media. A larger one gets an error.
     #[serde(with = "ByteSize")]
     pub held: u64,
     /// Number of following segments to prefetch into the range cache. 0 disables prefetching.
     pub prefetch: u32,
-    /// Most segments that are prefetched at one time. An eighth of `storage.max_in_flight` is a
-    /// further limit.
+    /// Most segments that are prefetched at one time, but no more than an eighth of
+    /// `storage.max_in_flight`.
     pub prefetch_open: usize,
 }
 
@@ -308,7 +312,7 @@ impl Default for ReadConfig {
     }
 }
 
-/// Value of the `Cache-Control` header by kind of response.
+/// Value of the `Cache-Control` header for each kind of response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheControlConfig {
@@ -364,31 +368,33 @@ mod header {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Most connections open at one time. If a further client connects, the connection is closed
-    /// that has been without a request the longest. If all have one, the client waits in the
-    /// kernel's queue. One address cannot take the last quarter of the connections.
+    /// Most connections open at one time. If a further client connects, connections without a
+    /// request are closed, those that have been idle the longest first. If all have one, 64 further
+    /// connections are accepted for health checks, and other clients wait. The last quarter of the
+    /// connections is left to addresses that have few.
     pub max_connections: usize,
-    /// Most connections of one address open at one time; further ones are closed at once. An IPv6
-    /// address stands for its /64 network. 0 sets no limit. Caches in front of this server, and
-    /// networks behind one address, may need thousands. Since 0.2.0.
+    /// Most connections of one address open at one time. On eight further ones, only health checks
+    /// are answered; others are closed at once. An IPv6 address stands for its /64 network. Trusted
+    /// proxies have no limit, and 0 sets none. Caches in front of this server, and networks behind
+    /// one address, may need thousands. Since 0.2.0.
     pub max_connections_per_address: usize,
     /// Most requests of one address in flight at one time. Further ones get status 429. 0 sets no
     /// limit. Since 0.2.0.
     pub max_requests_per_address: usize,
     /// Longest time from the connection, or from the previous response, to the end of a request's
-    /// head. The same limit applies to a TLS handshake, and to an HTTP/2 connection without
-    /// requests, whatever other frames it sends.
+    /// head. The same limit applies to a TLS handshake, and to the time that an HTTP/2 connection
+    /// may be without a request, even if the client sends other frames.
     #[serde(with = "TimeSpan")]
     pub header_timeout: Duration,
-    /// Longest time a client may take no bytes of a response.
+    /// Longest time for which a client may take no bytes of a response.
     #[serde(with = "TimeSpan")]
     pub stall_timeout: Duration,
     /// Time after SIGTERM in which connections are still accepted, while `/healthz/ready` gives
-    /// status 503. It should be as long as load balancers take to notice. Since 0.2.0.
+    /// status 503. It should be longer than load balancers take to notice. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub drain_delay: Duration,
     /// Fewest bytes in a second that a client must take of a response, on average over
-    /// `stall_timeout`. Only the time counts in which bytes wait for the client. 0 sets no limit.
+    /// `stall_timeout`. Time in which no bytes wait for the client does not count. 0 sets no limit.
     /// Since 0.2.0.
     #[serde(with = "ByteSize")]
     pub min_rate: u64,
@@ -399,16 +405,16 @@ pub struct HttpConfig {
     pub max_header_bytes: u32,
     /// Most requests open at one time on one HTTP/2 connection.
     pub max_streams: u32,
-    /// Networks, such as `10.0.0.0/8`, and addresses of the proxies in front. Only what these state
-    /// about the address of a client is believed. Since 0.2.0.
+    /// Networks, such as `10.0.0.0/8`, or addresses of the proxies in front of this server. Only
+    /// these can state the address of a client. Since 0.2.0.
     pub trusted_proxies: Vec<Network>,
     /// Header in which trusted proxies state the address of the client: `x-forwarded-for`,
     /// `forwarded`, or another one that holds addresses, such as `x-real-ip`. The proxies must
     /// append to the header or replace it. Since 0.2.0.
     #[serde(with = "text")]
     pub client_header: HeaderName,
-    /// If true, each connection from a trusted proxy begins with a header of the PROXY protocol,
-    /// version 2, and is closed if it does not. Since 0.2.0.
+    /// If true, each connection from a trusted proxy must begin with a header of the PROXY
+    /// protocol, version 2. If it does not, it is closed. Since 0.2.0.
     pub proxy_protocol: bool,
 }
 

@@ -24,18 +24,18 @@ pub struct Options {
     /// Longest pause between two pieces of a response body.
     #[serde(with = "TimeSpan")]
     pub stall_timeout: Duration,
-    /// Most retries for one read. Fetching the rest of an interrupted body counts as one.
+    /// Most retries for one read. A request for the rest of an interrupted body counts as one.
     pub retries: u32,
     /// Longest time that the failed attempts of one read and the waits between them may take
-    /// together. An attempt that fails later is not retried, and a longer `Retry-After` is not
-    /// waited for.
+    /// together. If an attempt fails later, or if `Retry-After` asks for a longer wait, the read is
+    /// not retried.
     #[serde(with = "TimeSpan")]
     pub retry_within: Duration,
-    /// Most retries of all requests to one back end, in percent of those requests. Second reads of
-    /// `hedge_after` count as retries.
+    /// Most retries of all requests to one storage together, in percent of those requests. Reads
+    /// that are sent a second time because of `hedge_after` count as retries.
     pub retry_percent: u32,
-    /// Most retries that can be saved up. The budget is full at the start, and `retry_percent`
-    /// refills it.
+    /// Size of the reserve of retries. It is full at the start, each retry takes one from it, and
+    /// requests refill it by `retry_percent`.
     pub retry_burst: u32,
     /// If true, connections are kept open for further requests. If false, each request opens its
     /// own.
@@ -49,11 +49,12 @@ pub struct Options {
     /// with the reason `storage_busy`.
     #[serde(with = "TimeSpan")]
     pub queue_timeout: Duration,
-    /// A read that has no response after this time is sent a second time, and the first response
-    /// wins. `0s` sends no second reads.
+    /// Time after which a read that has no response yet is sent a second time. The first response
+    /// is used. With `0s`, no read is sent a second time.
     #[serde(with = "TimeSpan")]
     pub hedge_after: Duration,
-    /// A storage with the same objects, asked if the one that is served fails.
+    /// A storage with the same objects, asked if the one that is served fails. Other settings are
+    /// those of `[storage]`.
     pub mirror: Vec<MirrorOptions>,
     /// S3 options that no configuration file can set.
     #[serde(skip)]
@@ -91,8 +92,8 @@ impl Default for Options {
 #[serde(deny_unknown_fields)]
 pub struct MirrorOptions {
     /// Folder, URL of an HTTP server, or bucket that holds the same objects under the same names.
-    /// Of an object in use, it serves only the same version: with the same strong `ETag` and size
-    /// or, without an `ETag`, the same size and modification time. Since 0.2.0.
+    /// It answers reads of a known version only with an object that has the same strong `ETag` and
+    /// size or, without an `ETag`, the same size and modification time. Since 0.2.0.
     pub location: String,
     /// Address of an S3-compatible service, if not that of `[storage]`. Since 0.2.0.
     pub s3_endpoint: Option<String>,

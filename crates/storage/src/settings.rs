@@ -4,7 +4,8 @@ use crate::OpenError;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use url::Url;
 
-/// Returns the address of a service without its final `/`. `setting` names where it comes from.
+/// Returns the address of a service without its final `/`. `setting` is the name of the setting
+/// that holds it.
 ///
 /// # Errors
 /// [`OpenError::Settings`] if it is not `http://` or `https://` with a host, or has more than a

@@ -9,8 +9,8 @@ use std::{fmt, net::IpAddr, str::FromStr};
 pub struct Network(IpNet);
 
 impl Network {
-    /// Returns true if the address belongs to the network. An IPv4 address that is written as one
-    /// of IPv6 is taken for what it is.
+    /// Returns true if the address belongs to the network. An IPv4-mapped IPv6 address counts as
+    /// the IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }

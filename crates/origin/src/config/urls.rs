@@ -12,11 +12,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UrlsConfig {
-    /// Longest value of the parameter `hls_minimum_fragment_length` that is served. A request for a
-    /// joined segment takes memory in proportion to its length. Since 0.2.0.
+    /// Longest value of the parameter `hls_minimum_fragment_length`, which joins HLS segments until
+    /// each lasts at least so long. Longer values get status 400, because a request takes memory in
+    /// proportion to the length of its segment. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub max_joined: Duration,
-    /// URLs in the form of nginx-vod-module.
+    /// URLs in the form of nginx-vod-module. A protocol without a prefix is not served in this
+    /// form.
     pub nginx_vod: NginxVodConfig,
 }
 
@@ -33,13 +35,13 @@ impl Default for UrlsConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NginxVodConfig {
-    /// Prefix of HLS.
+    /// Prefix of HLS, such as `/hls/`.
     pub hls: Option<String>,
-    /// Prefix of DASH.
+    /// Prefix of DASH, such as `/dash/`.
     pub dash: Option<String>,
-    /// Prefix of Smooth Streaming.
+    /// Prefix of Smooth Streaming, such as `/mss/`.
     pub mss: Option<String>,
-    /// Prefix of HDS.
+    /// Prefix of HDS, such as `/hds/`.
     pub hds: Option<String>,
     /// If true, HLS playlists point at CMAF unless the query says `hls_fmp4=false`.
     pub hls_fmp4: bool,

@@ -29,27 +29,27 @@ pub struct Prefixes {
 /// Names of files without extension. The defaults are those of the module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Names {
-    /// `master.m3u8`
+    /// Name in `master.m3u8`.
     pub hls_master: String,
-    /// `index-v1-a1.m3u8`
+    /// Name in `index-v1-a1.m3u8`.
     pub hls_index: String,
-    /// `iframes-v1.m3u8`
+    /// Name in `iframes-v1.m3u8`.
     pub hls_iframes: String,
-    /// `seg-1-v1-a1.ts`
+    /// Name in `seg-1-v1-a1.ts`.
     pub hls_segment: String,
-    /// `init-v1.mp4`
+    /// Name in the `init-v1.mp4` of HLS.
     pub hls_init: String,
-    /// `manifest.mpd`
+    /// Name in `manifest.mpd`.
     pub dash_manifest: String,
-    /// `fragment-1-v1.m4s`
+    /// Name in `fragment-1-v1.m4s`.
     pub dash_fragment: String,
-    /// `init-v1.mp4`
+    /// Name in the `init-v1.mp4` of DASH.
     pub dash_init: String,
-    /// `manifest`
+    /// Name of the Smooth Streaming manifest.
     pub mss_manifest: String,
-    /// `manifest.f4m`
+    /// Name in `manifest.f4m`.
     pub hds_manifest: String,
-    /// `frag-v1-a1-Seg1-Frag1`
+    /// Name in `frag-v1-a1-Seg1-Frag1`.
     pub hds_fragment: String,
 }
 
@@ -93,7 +93,8 @@ impl Settings {
         }
     }
 
-    /// Returns the longest prefix of a path, the rest of the path, and the prefix's protocols.
+    /// Returns the longest prefix that a path begins with, the rest of the path, and the prefix's
+    /// protocols.
     pub(super) fn below<'a>(&self, path: &'a str) -> Option<(&str, &'a str, PrefixProtocols)> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         let all = [hls, dash, mss, hds].into_iter().flatten().map(String::as_str);
@@ -106,7 +107,8 @@ impl Settings {
     /// Checks the prefixes and names.
     ///
     /// # Errors
-    /// A message with the setting: no URL can have it, or it cannot be told apart from another.
+    /// A sentence that names the first setting which no URL can have, or which cannot be told apart
+    /// from another one.
     pub fn check(&self) -> Result<(), String> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         for (key, prefix) in [("hls", hls), ("dash", dash), ("mss", mss), ("hds", hds)] {
