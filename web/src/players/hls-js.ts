@@ -29,6 +29,12 @@ const isStartGap = ({ details, bufferInfo }: ErrorData, longest: number): boolea
 const isUncountedAppend = ({ details, parent, appendsWithoutProgress }: ErrorData): boolean =>
   details === ErrorDetails.BUFFER_APPEND_NO_PROGRESS && parent === "audio" && appendsWithoutProgress === 1;
 
+/**
+ * Returns true if hls.js itself ended a request, because the viewer chose another language or
+ * rendition before the response was complete.
+ */
+const isOwnAbort = ({ details, fatal }: ErrorData): boolean => details === ErrorDetails.INTERNAL_ABORTED && !fatal;
+
 export const open: OpenSession = async (video, manifest, listener) => {
   const hls = new Hls({ enableWorker: false });
 
@@ -37,7 +43,8 @@ export const open: OpenSession = async (video, manifest, listener) => {
     hls.on(change, () => listener.changed());
   }
   hls.on(Events.ERROR, (_, data) => {
-    if (isLateDecoder(data) || isStartGap(data, hls.config.maxBufferHole) || isUncountedAppend(data)) return;
+    if (isLateDecoder(data) || isStartGap(data, hls.config.maxBufferHole)) return;
+    if (isUncountedAppend(data) || isOwnAbort(data)) return;
     const { type, details, fatal, error, url, frag, response } = data;
     const status = response?.code ? `, HTTP ${response.code}` : "";
     const failedUrl = url ?? frag?.url;
