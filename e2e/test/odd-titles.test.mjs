@@ -2,54 +2,13 @@
 // edges of segments, over seeks, and to the end.
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
+import { describe, it } from "node:test";
+import { serveMadeTitles } from "../lib/made-titles.mjs";
 import { makeTitles, SECONDS, TONES } from "../lib/odd-titles.mjs";
-import { startOrigin } from "../lib/origin.mjs";
-import { PlayerPage } from "../lib/player-page.mjs";
-import { openShaka4 } from "../lib/shaka-4.mjs";
 import { missing } from "../lib/tools.mjs";
 
 const noFfmpeg = await missing("ffmpeg", "-version");
-
-let library;
-let origin;
-let browser;
-before(async () => {
-  if (noFfmpeg) return;
-  library = await mkdtemp(join(tmpdir(), "latemux-odd-"));
-  await makeTitles(library);
-  [origin, browser] = await Promise.all([startOrigin({ library }), launchBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-  if (library) await rm(library, { recursive: true });
-});
-
-async function open(title, protocol, player) {
-  if (player === "shaka 4") return openShaka4(browser, origin, `${title}/Manifest`);
-  const viewer = await PlayerPage.open(browser, origin.address, { title, protocol, player });
-  if (protocol === "smooth") viewer.record.action();
-  return viewer;
-}
-
-/** Opens a title, does `actions`, and checks that nothing went wrong. */
-async function withTitle(title, protocol, player, actions) {
-  const viewer = await open(title, protocol, player);
-  try {
-    await viewer.ready();
-    await actions(viewer);
-    assert.deepEqual(await viewer.errors(), []);
-  } finally {
-    await viewer.close();
-  }
-  const isCancelled = (fault) => player === "browser" && fault.includes("net::ERR_ABORTED");
-  assert.deepEqual(viewer.record.faults.filter((fault) => !isCancelled(fault)), []);
-}
+const withTitle = serveMadeTitles(noFfmpeg ? undefined : makeTitles);
 
 describe("odd titles", { skip: noFfmpeg, concurrency: 2 }, () => {
   const combinations = [
