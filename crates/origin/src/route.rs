@@ -4,12 +4,16 @@ use crate::{Error, observe::metrics::RequestLabels};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{
-    Address, PackError,
-    address::nginx_vod::{NginxVodAddress, Settings},
+    Address, AddressError, PackError,
+    address::{
+        MINIMUM_SEGMENT,
+        nginx_vod::{NginxVodAddress, Settings},
+    },
     selection::Selection,
 };
+use latemux_quantity::TimeSpan;
 use percent_encoding::percent_decode_str;
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// Meaning of a request's method and URL.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +50,16 @@ impl TitleRequest {
         }
     }
 
-    pub(crate) fn selection(&self) -> &Selection {
+    /// Refuses segments that are joined until they last longer than `longest`.
+    pub(crate) fn check_joined(&self, longest: Duration) -> Result<(), Error> {
+        if self.selection().minimum_segment.is_none_or(|minimum| minimum <= longest) {
+            return Ok(());
+        }
+        let problem = format!("longer than {}, the limit of this server", TimeSpan(longest));
+        Err(Error::Query(AddressError::Malformed { parameter: MINIMUM_SEGMENT, problem }))
+    }
+
+    fn selection(&self) -> &Selection {
         match self {
             Self::Native(address) => &address.selection,
             Self::NginxVod(address) => &address.selection,

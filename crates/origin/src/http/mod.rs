@@ -3,6 +3,7 @@
 pub(crate) mod client_address;
 pub(crate) mod connections;
 mod forwarded;
+pub(crate) mod freshness;
 pub(crate) mod gather;
 pub(crate) mod host;
 pub(crate) mod listen;

@@ -1,6 +1,7 @@
 //! From a base to a title: the files of a title, their indexes, and the caches of both.
 
 pub(crate) mod checks;
+pub(crate) mod current;
 pub(crate) mod index_reader;
 pub(crate) mod index_record;
 pub(crate) mod index_store;
