@@ -17,8 +17,10 @@ use std::{
 
 /// Most slices in one frame. hyper passes no more than this to the kernel at once.
 const MAX_SLICES: usize = 64;
-/// Size in bytes at which a frame of HTTP/1.1 is sent without waiting for more slices.
-const ENOUGH: usize = 512 << 10;
+/// Size in bytes at which a frame of HTTP/1.1 is sent without waiting for more slices. The kernel
+/// takes such a frame at once, while its bytes are still in the processor's cache. Of a larger one
+/// it takes a part, and the rest is read from memory again later.
+const ENOUGH: usize = 96 << 10;
 /// The same for a frame of HTTP/2, whose connection sends the frames of other streams meanwhile.
 const ENOUGH_OF_STREAM: usize = 64 << 10;
 
