@@ -14,17 +14,18 @@ const EDGES = {
   packager: ["isobmff", "index"],
   origin: all,
   // The readers of `client` share no code with the packager: a mistake in both would pass unseen.
-  client: ["isobmff"],
-  load: ["client"],
+  streams: [],
+  client: ["isobmff", "streams"],
+  load: ["client", "streams"],
   capture: ["client", "isobmff"],
-  cli: [...all, "client", "load", "capture"],
+  cli: [...all, "streams", "client", "load", "capture"],
   instructions: ["isobmff", "index", "packager"],
   testmedia: [...all, "client"],
 };
 const FOR_TESTS = ["testmedia"];
 
 /** Crates without I/O, clock or chance, and the packages that would bring those in. */
-const PURE = ["isobmff", "index", "packager"];
+const PURE = ["isobmff", "index", "packager", "streams"];
 const IMPURE = ["tokio", "hyper", "mio", "socket2", "rand", "getrandom", "async-std", "object_store", "reqwest"];
 
 /**

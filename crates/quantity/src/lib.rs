@@ -9,7 +9,8 @@ pub mod text;
 use serde::{Deserializer, Serializer};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// A number of bytes, written bare or with `KiB`, `MiB`, `GiB` or `TiB` (powers of 1024).
+/// A number of bytes, written bare or with `KiB`, `MiB`, `GiB` or `TiB` (powers of 1024), or with
+/// `kB`, `MB` or `GB` (powers of 1000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteSize(pub u64);
 
@@ -20,6 +21,16 @@ pub struct TimeSpan(pub Duration);
 
 /// Units of [`ByteSize`] with their number of bytes, largest first.
 const SIZE_UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+/// Further units that [`ByteSize`] reads, but does not print.
+const DECIMAL_UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)];
+
+/// Units of [`BitRate`] with their bits per second.
+const RATE_UNITS: [(&str, f64); 4] = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
+
+/// A bit rate in bits per second, written as a number and `bit/s`, `kbit/s`, `Mbit/s` or `Gbit/s`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BitRate(pub f64);
 
 /// Units of [`TimeSpan`] with their number of microseconds, largest first.
 const TIME_UNITS: [(&str, u64); 6] = [
@@ -43,6 +54,7 @@ impl FromStr for ByteSize {
         let bad = || "not a size in bytes such as 4096, 64KiB, 256MiB or 1GiB".to_owned();
         let (number, unit) = SIZE_UNITS
             .iter()
+            .chain(&DECIMAL_UNITS)
             .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))
             .unwrap_or((text, 1));
         let number: u64 = number.trim().parse().map_err(|_| bad())?;
@@ -56,6 +68,20 @@ impl fmt::Display for ByteSize {
             Some((unit, bytes)) => write!(f, "{}{unit}", self.0 / bytes),
             None => write!(f, "{}", self.0),
         }
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |(unit, bits): &(&str, f64)| {
+            let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+            Some(Self(number * bits))
+        };
+        let rate = RATE_UNITS.iter().find_map(number);
+        rate.filter(|rate| rate.0 > 0.0 && rate.0.is_finite())
+            .ok_or_else(|| "not a bit rate such as 8192kbit/s, 100Mbit/s or 1Gbit/s".to_owned())
     }
 }
 
@@ -159,13 +185,28 @@ mod tests {
             ("3GiB", 3 << 30, "3GiB"),
             ("7", 7, "7"),
             ("0", 0, "0"),
+            ("160kB", 160_000, "160000"),
+            ("2MB", 2_000_000, "2000000"),
+            ("1GB", 1_000_000_000, "1000000000"),
         ] {
             let size: ByteSize = text.parse().unwrap();
             assert_eq!(size.0, bytes, "{text}");
             assert_eq!(size.to_string(), printed, "{text}");
         }
-        for text in ["", "KiB", "1KB", "-1", "99999999TiB"] {
+        for text in ["", "KiB", "1KB", "1kb", "-1", "99999999TiB"] {
             text.parse::<ByteSize>().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn bit_rates_parse() {
+        for (text, bits) in
+            [("8192kbit/s", 8_192_000.0), ("1.5 Mbit/s", 1.5e6), ("1Gbit/s", 1e9), ("9bit/s", 9.0)]
+        {
+            assert_eq!(text.parse(), Ok(BitRate(bits)), "{text}");
+        }
+        for text in ["", "5", "5Mbit", "5MB/s", "0bit/s", "-1kbit/s", "kbit/s", "1e999Gbit/s", "NaNbit/s"] {
+            assert!(text.parse::<BitRate>().is_err(), "{text}");
         }
     }
 }

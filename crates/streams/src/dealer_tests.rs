@@ -1,0 +1,392 @@
+//! Decisions of the dealer, with a clock that the tests set. All times are in milliseconds.
+
+use super::*;
+use proptest::prelude::*;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn dealer(streams: usize, gap: u64, timeout: ChunkTimeout) -> Dealer {
+    Dealer::new(Settings { streams, chunk: 100, gap: ms(gap), timeout })
+}
+
+/// Begins a resource of a known length.
+fn begun(streams: usize, length: u64) -> Dealer {
+    let mut dealer = dealer(streams, 0, ChunkTimeout::Fixed(ms(1000)));
+    dealer.begin(ms(0), None);
+    dealer.set_length(length);
+    dealer
+}
+
+/// Returns the actions due at a time: `(stream, chunk)` for requests, `(stream, None)` for ends.
+fn due(dealer: &mut Dealer, now: u64) -> Vec<(usize, Option<u64>)> {
+    let action = |command| match command {
+        Command::Request { stream, chunk } => (stream, Some(chunk.number)),
+        Command::Cancel { stream } => (stream, None),
+    };
+    std::iter::from_fn(|| dealer.command(ms(now))).map(action).collect()
+}
+
+fn first(number: u64) -> Answer {
+    Answer::First { number }
+}
+
+#[test]
+fn chunks_are_dealt_in_order_to_the_stream_that_is_free() {
+    let mut dealer = begun(2, 450);
+    assert_eq!(due(&mut dealer, 0), [(0, Some(0)), (1, Some(1))]);
+    assert_eq!(dealer.arrived(1, ms(50)), first(1));
+    assert_eq!(due(&mut dealer, 50), [(1, Some(2))]);
+    assert_eq!((dealer.in_order(), dealer.is_complete()), (0, false), "the first one is missing");
+    assert_eq!(dealer.arrived(0, ms(60)), first(0));
+    assert_eq!(dealer.in_order(), 2);
+    assert_eq!(due(&mut dealer, 60), [(0, Some(3))]);
+    dealer.arrived(1, ms(70));
+    let last = dealer.command(ms(70)).unwrap();
+    assert_eq!(last, Command::Request { stream: 1, chunk: Chunk { number: 4, first: 400, last: 449 } });
+    dealer.arrived(0, ms(80));
+    assert!(!dealer.is_complete());
+    dealer.arrived(1, ms(90));
+    assert!(dealer.is_complete() && dealer.in_order() == 5 && due(&mut dealer, 90).is_empty());
+    assert_eq!(dealer.wake(), None);
+}
+
+#[test]
+fn a_stream_waits_for_the_gap_after_a_chunk() {
+    let mut dealer = dealer(1, 200, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    dealer.set_length(300);
+    assert_eq!(due(&mut dealer, 0), [(0, Some(0))]);
+    assert_eq!(dealer.wake(), Some(ms(3000)), "the first time-out");
+    dealer.arrived(0, ms(100));
+    assert_eq!(due(&mut dealer, 299), []);
+    assert_eq!(dealer.wake(), Some(ms(300)));
+    assert_eq!(due(&mut dealer, 300), [(0, Some(1))]);
+    // The gap holds from one resource to the next, too.
+    dealer.arrived(0, ms(400));
+    dealer.begin(ms(410), None);
+    assert_eq!(due(&mut dealer, 599), []);
+    assert_eq!(due(&mut dealer, 600), [(0, Some(0))]);
+}
+
+#[test]
+fn before_the_length_is_known_each_stream_requests_one_chunk() {
+    let mut dealer = dealer(3, 0, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    assert_eq!(due(&mut dealer, 0).len(), 3);
+    assert_eq!(dealer.arrived(0, ms(10)), first(0));
+    assert_eq!(due(&mut dealer, 10), [], "there may be no fourth one");
+    dealer.set_length(150);
+    dealer.behind_end(2, ms(20));
+    assert_eq!((due(&mut dealer, 30), dealer.is_complete()), (vec![], false));
+    dealer.arrived(1, ms(30));
+    assert!(dealer.is_complete());
+    // The next one is likely as long.
+    dealer.begin(ms(50), Some(250));
+    assert_eq!(due(&mut dealer, 50), [(0, Some(0)), (1, Some(1))]);
+    dealer.begin(ms(60), Some(30));
+    assert_eq!(due(&mut dealer, 60), [(0, None), (1, None), (0, Some(0))], "the old requests end");
+}
+
+#[test]
+fn nothing_is_requested_behind_the_end() {
+    let mut dealer = dealer(3, 0, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    due(&mut dealer, 0);
+    dealer.behind_end(1, ms(10));
+    assert_eq!(due(&mut dealer, 10), [], "the end is at chunk 1 or before");
+    dealer.behind_end(2, ms(20));
+    dealer.set_length(100);
+    assert_eq!(dealer.arrived(0, ms(30)), first(0));
+    assert!(dealer.is_complete());
+    // An empty resource.
+    dealer.begin(ms(40), Some(1));
+    assert_eq!(due(&mut dealer, 40), [(0, Some(0))]);
+    dealer.behind_end(0, ms(50));
+    assert_eq!((due(&mut dealer, 50), dealer.wake(), dealer.is_complete()), (vec![], None, false));
+}
+
+#[test]
+fn a_stalled_chunk_goes_to_the_head_of_two_other_queues() {
+    let mut dealer = begun(4, 10_000);
+    assert_eq!(due(&mut dealer, 0).len(), 4);
+    for stream in [1, 2, 3] {
+        dealer.arrived(stream, ms(500 + stream as u64));
+        due(&mut dealer, 500 + stream as u64);
+    }
+    assert_eq!(dealer.wake(), Some(ms(1000)));
+    assert_eq!(due(&mut dealer, 1000), [], "the others are busy");
+    assert_eq!(dealer.stalls(), 1);
+    // The streams that have waited longest have it; the third one goes on with new chunks.
+    dealer.arrived(3, ms(1100));
+    assert_eq!(due(&mut dealer, 1100), [(3, Some(7))]);
+    dealer.arrived(1, ms(1110));
+    assert_eq!(due(&mut dealer, 1110), [(1, Some(0))]);
+    // The first answer wins: the stalled request and the queued copy end.
+    assert_eq!(dealer.arrived(1, ms(1200)), first(0));
+    assert_eq!(due(&mut dealer, 1200), [(0, None), (0, Some(8)), (1, Some(9))]);
+    dealer.arrived(2, ms(1210));
+    assert_eq!(due(&mut dealer, 1210), [(2, Some(10))], "no copy is left in the queue");
+}
+
+#[test]
+fn both_copies_are_requested_and_the_slower_one_ends() {
+    let mut dealer = begun(3, 300);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(100));
+    dealer.arrived(2, ms(110));
+    assert_eq!(due(&mut dealer, 110), [], "all are dealt");
+    assert_eq!(due(&mut dealer, 1000), [(1, Some(0)), (2, Some(0))], "free streams have it at once");
+    assert_eq!(dealer.arrived(2, ms(1100)), first(0));
+    assert!(dealer.is_complete());
+    assert_eq!(due(&mut dealer, 1100), [(0, None), (1, None)]);
+}
+
+#[test]
+fn an_answer_after_its_replacement_is_late() {
+    let mut dealer = begun(2, 200);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(100));
+    assert_eq!(due(&mut dealer, 1000), [(1, Some(0))]);
+    assert_eq!(dealer.arrived(1, ms(1100)), first(0));
+    assert_eq!(dealer.arrived(0, ms(1100)), Answer::Late);
+    assert_eq!((dealer.in_order(), dealer.is_complete()), (2, true));
+    // An answer on a stream that was cancelled for the next resource is late as well.
+    dealer.begin(ms(1200), None);
+    assert_eq!(dealer.arrived(0, ms(1200)), Answer::Late);
+    assert_eq!(dealer.in_order(), 0);
+}
+
+#[test]
+fn the_stalled_request_itself_may_still_answer_first() {
+    let mut dealer = begun(2, 200);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(100));
+    assert_eq!(due(&mut dealer, 1000), [(1, Some(0))]);
+    assert_eq!(dealer.arrived(0, ms(1050)), first(0));
+    assert_eq!(due(&mut dealer, 1050), [(1, None)]);
+    assert!(dealer.is_complete());
+}
+
+#[test]
+fn two_that_stall_at_once_are_dealt_in_their_order() {
+    let mut dealer = begun(4, 400);
+    due(&mut dealer, 0);
+    dealer.arrived(2, ms(100));
+    dealer.arrived(3, ms(100));
+    assert_eq!(due(&mut dealer, 1000), [(2, Some(0)), (3, Some(0))]);
+    assert_eq!(dealer.stalls(), 2);
+    assert_eq!(dealer.arrived(3, ms(1100)), first(0));
+    // Chunk 1 waited in both queues behind it, and stream 0 has not stalled any more.
+    assert_eq!(due(&mut dealer, 1100), [(0, None), (2, None), (2, Some(1)), (3, Some(1))]);
+    assert_eq!(dealer.arrived(2, ms(1150)), first(1));
+    assert!(dealer.is_complete());
+}
+
+#[test]
+fn if_all_streams_stall_one_begins_anew() {
+    let mut dealer = begun(2, 200);
+    due(&mut dealer, 0);
+    // Stream 0 gets a new connection for its chunk, and then has that of stream 1.
+    assert_eq!(due(&mut dealer, 1000), [(0, None), (0, Some(0))]);
+    assert_eq!(dealer.arrived(0, ms(1100)), first(0));
+    assert_eq!(due(&mut dealer, 1100), [(0, Some(1))]);
+    assert_eq!(dealer.arrived(0, ms(1200)), first(1));
+    assert_eq!(due(&mut dealer, 1200), [(1, None)]);
+    assert!(dealer.is_complete());
+}
+
+#[test]
+fn a_single_stream_requests_a_stalled_chunk_again() {
+    let mut dealer = begun(1, 200);
+    due(&mut dealer, 0);
+    assert_eq!(due(&mut dealer, 1000), [(0, None), (0, Some(0))]);
+    assert_eq!(due(&mut dealer, 2000), [(0, None), (0, Some(0))]);
+    assert_eq!((dealer.arrived(0, ms(2100)), dealer.stalls()), (first(0), 2));
+}
+
+#[test]
+fn copies_that_stall_too_go_further() {
+    let mut dealer = begun(4, 400);
+    due(&mut dealer, 0);
+    for stream in [1, 2, 3] {
+        dealer.arrived(stream, ms(100));
+    }
+    assert_eq!(due(&mut dealer, 1000), [(1, Some(0)), (2, Some(0))]);
+    assert_eq!(due(&mut dealer, 2000), [(3, Some(0))], "the only stream that has not tried");
+    assert_eq!(due(&mut dealer, 3000), [(3, None), (3, Some(0))], "then a new connection");
+    assert_eq!(dealer.arrived(3, ms(3100)), first(0));
+    assert_eq!(due(&mut dealer, 3100), [(0, None), (1, None), (2, None)]);
+}
+
+#[test]
+fn a_connection_that_dies_is_replaced_and_its_chunk_requested_again() {
+    let mut dealer = dealer(2, 500, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    dealer.set_length(300);
+    due(&mut dealer, 0);
+    dealer.failed(0, ms(100));
+    assert_eq!(due(&mut dealer, 100), [(0, Some(0))], "without a gap");
+    assert_eq!(dealer.given_up(), 0);
+    assert_eq!(dealer.arrived(0, ms(200)), first(0));
+}
+
+#[test]
+fn a_chunk_is_not_requested_again_while_another_stream_has_it() {
+    let mut dealer = begun(2, 200);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(100));
+    assert_eq!(due(&mut dealer, 1000), [(1, Some(0))]);
+    dealer.failed(0, ms(1050));
+    assert_eq!(due(&mut dealer, 1050), []);
+    dealer.failed(1, ms(1060));
+    assert_eq!(due(&mut dealer, 1060), [(1, Some(0))]);
+}
+
+#[test]
+fn a_stream_that_fails_three_times_is_given_up() {
+    let mut dealer = begun(2, 500);
+    due(&mut dealer, 0);
+    for now in [10, 20, 30] {
+        dealer.failed(1, ms(now));
+        due(&mut dealer, now);
+    }
+    assert_eq!((dealer.given_up(), dealer.is_lost()), (1, false));
+    for (now, expected) in [(40, 1), (50, 2), (60, 3), (70, 4)] {
+        dealer.arrived(0, ms(now));
+        assert_eq!(due(&mut dealer, now), [(0, Some(expected))], "the other one does all");
+    }
+    for now in [80, 90, 100] {
+        dealer.failed(0, ms(now));
+        due(&mut dealer, now);
+    }
+    assert!(dealer.is_lost() && dealer.wake().is_none());
+    dealer.begin(ms(200), None);
+    assert_eq!(due(&mut dealer, 200).len(), 2, "the next resource tries all of them again");
+}
+
+#[test]
+fn an_answer_ends_a_series_of_failures() {
+    let mut dealer = begun(1, 10_000);
+    due(&mut dealer, 0);
+    for round in 0..5 {
+        for _ in 0..2 {
+            dealer.failed(0, ms(round));
+            due(&mut dealer, round);
+        }
+        dealer.arrived(0, ms(round));
+        due(&mut dealer, round);
+    }
+    assert_eq!(dealer.given_up(), 0);
+}
+
+#[test]
+fn the_last_stream_with_a_chunk_begins_anew_if_the_others_are_given_up() {
+    let mut dealer = begun(2, 200);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(100));
+    // Stream 0 has stalled; stream 1 fails three times with its copy.
+    due(&mut dealer, 1000);
+    for now in [1010, 1020] {
+        dealer.failed(1, ms(now));
+        assert_eq!(due(&mut dealer, now), [(1, Some(0))]);
+    }
+    dealer.failed(1, ms(1030));
+    assert_eq!(due(&mut dealer, 1030), [(0, None), (0, Some(0))]);
+}
+
+#[test]
+fn chunks_far_behind_a_missing_one_wait() {
+    let mut dealer = begun(1, 100_000);
+    let mut two = begun(2, 100_000);
+    due(&mut dealer, 0);
+    due(&mut two, 0);
+    for chunk in 1..100 {
+        two.arrived(1, ms(chunk));
+        due(&mut two, chunk);
+    }
+    // 8 chunks for each of 2 streams, of which the first one is missing.
+    assert_eq!(two.arrived.len(), 15);
+    assert_eq!(two.arrived(0, ms(200)), first(0));
+    assert_eq!(two.in_order(), 16);
+    assert_eq!(due(&mut two, 200).len(), 2);
+}
+
+#[test]
+fn the_timeout_of_a_request_is_that_of_its_start() {
+    let mut dealer = dealer(1, 0, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    dealer.set_length(1000);
+    due(&mut dealer, 0);
+    dealer.arrived(0, ms(2000));
+    due(&mut dealer, 2000);
+    assert_eq!(dealer.wake(), Some(ms(4600)), "1.3 × 2 s");
+    due(&mut dealer, 4600);
+    // The mean of 2 s and twice 2.6 s is 3.6 s.
+    assert_eq!(dealer.wake(), Some(ms(4600 + 4680)));
+}
+
+proptest! {
+    /// Whatever the connections do, each chunk wins exactly once, no stream has two requests, and
+    /// the resource is completed as soon as streams answer again.
+    #[test]
+    fn every_chunk_arrives_once(
+        streams in 1_usize..6,
+        length in 1_u64..3000,
+        gap in 0_u64..50,
+        events in proptest::collection::vec((0_u8..10, 0_usize..6, 0_u64..900), 0..300),
+    ) {
+        let mut dealer = dealer(streams, gap, ChunkTimeout::Fixed(ms(1000)));
+        dealer.begin(ms(0), None);
+        let (mut now, mut active, mut won) = (0, vec![None; streams], BTreeSet::new());
+        let mut answer = |dealer: &mut Dealer, active: &mut Vec<Option<u64>>, stream: usize, now: u64| {
+            let Some(chunk) = active[stream].take() else { return Ok(()) };
+            if chunk * 100 >= length {
+                dealer.behind_end(stream, ms(now));
+                return Ok(());
+            }
+            dealer.set_length(length);
+            if let Answer::First { number } = dealer.arrived(stream, ms(now)) {
+                prop_assert_eq!(number, chunk);
+                prop_assert!(won.insert(number), "{} won twice", number);
+            }
+            Ok(())
+        };
+        let obey = |dealer: &mut Dealer, active: &mut Vec<Option<u64>>, now: u64| {
+            for (stream, chunk) in due(dealer, now) {
+                prop_assert!(chunk.is_none() || active[stream].is_none(), "two requests");
+                active[stream] = chunk;
+            }
+            Ok(())
+        };
+        for (kind, stream, wait) in events {
+            now += wait;
+            obey(&mut dealer, &mut active, now)?;
+            if stream < streams && active[stream].is_some() {
+                if kind == 0 {
+                    active[stream] = None;
+                    dealer.failed(stream, ms(now));
+                } else if kind < 8 {
+                    answer(&mut dealer, &mut active, stream, now)?;
+                }
+            }
+            obey(&mut dealer, &mut active, now)?;
+        }
+        for _ in 0..1000 {
+            if dealer.is_complete() || dealer.is_lost() {
+                break;
+            }
+            now = dealer.wake().map_or(now, |at| now.max(u64::try_from(at.as_millis()).unwrap()));
+            obey(&mut dealer, &mut active, now)?;
+            for stream in 0..streams {
+                answer(&mut dealer, &mut active, stream, now)?;
+                obey(&mut dealer, &mut active, now)?;
+            }
+        }
+        prop_assert!(dealer.is_complete() || dealer.is_lost(), "{:?}", dealer);
+        if dealer.is_complete() {
+            prop_assert_eq!(won.len() as u64, length.div_ceil(100));
+        }
+    }
+}
