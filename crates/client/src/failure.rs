@@ -30,6 +30,9 @@ pub enum Reason {
     /// The response does not have the requested range, or has a range although none was requested.
     #[error("wrong_range")]
     WrongRange,
+    /// The resource changed between two of its chunks.
+    #[error("changed")]
+    Changed,
     /// The body is longer than the limit for its kind.
     #[error("body_too_large")]
     TooLarge,
@@ -105,6 +108,7 @@ mod tests {
             (Reason::ShortBody, "short_body"),
             (Reason::WrongLength, "wrong_length"),
             (Reason::WrongRange, "wrong_range"),
+            (Reason::Changed, "changed"),
             (Reason::TooLarge, "body_too_large"),
             (Reason::Redirects, "redirects"),
             (Reason::HostNotAllowed, "host_not_allowed"),

@@ -76,18 +76,26 @@ pub struct Request {
     pub path: String,
     /// First and last byte of the `Range` header.
     pub range: Option<(usize, usize)>,
+    /// The value of the `If-Match` header.
+    pub if_match: Option<String>,
+    /// The number of the connection, from 0.
+    pub connection: u64,
 }
 
 impl Request {
     /// Reads the head of a request.
-    fn parse(head: &str) -> Self {
+    fn parse(head: &str, connection: u64) -> Self {
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let range = head.lines().find_map(|line| {
             let range = line.to_ascii_lowercase().strip_prefix("range: bytes=")?.to_owned();
             let (first, last) = range.trim().split_once('-')?;
             Some((first.parse().ok()?, last.parse().ok()?))
         });
-        Self { path, range }
+        let if_match = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("if-match").then(|| value.trim().to_owned())
+        });
+        Self { path, range, if_match, connection }
     }
 }
 
@@ -148,7 +156,7 @@ impl MemoryServer {
         Client::new(Arc::new(self.clone()), options)
     }
 
-    async fn serve(self, mut stream: DuplexStream) {
+    async fn serve(self, mut stream: DuplexStream, connection: u64) {
         let mut head = Vec::new();
         loop {
             let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n") else {
@@ -158,7 +166,7 @@ impl MemoryServer {
                 continue;
             };
             let text: Vec<u8> = head.drain(..end + 4).collect();
-            let request = Request::parse(&String::from_utf8_lossy(&text));
+            let request = Request::parse(&String::from_utf8_lossy(&text), connection);
             self.log().requests.push(request.clone());
             let reply = (self.handler)(&request);
             tokio::time::sleep(reply.delay).await;
@@ -177,9 +185,10 @@ impl Connect for MemoryServer {
             if server.host == REFUSING_HOST {
                 return Err(Failure::new(Reason::Refused, server.to_string()));
             }
+            let connection = this.connections();
             this.log().connections += 1;
             let (ours, theirs) = duplex(64 << 10);
-            tokio::spawn(this.serve(theirs));
+            tokio::spawn(this.serve(theirs, connection));
             Ok(Box::new(ours) as Box<dyn Stream>)
         })
     }

@@ -6,10 +6,18 @@ use crate::{
     presentation::{ByteRange, Resource},
 };
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, uri::PathAndQuery};
 use http_body_util::Empty;
 use hyper::body::Incoming;
-use std::{error::Error as _, fmt, io, sync::Arc, time::Duration};
+use std::{
+    error::Error as _,
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::time::{Instant, timeout_at};
 use url::{Position, Url};
 
@@ -30,6 +38,8 @@ pub struct ClientOptions {
     pub read_buffer: usize,
     /// The value of `User-Agent`.
     pub agent: String,
+    /// If false, each request has a connection of its own.
+    pub keep_alive: bool,
 }
 
 impl Default for ClientOptions {
@@ -40,6 +50,7 @@ impl Default for ClientOptions {
             timeout: Duration::from_secs(30),
             read_buffer: 128 << 10,
             agent,
+            keep_alive: true,
         }
     }
 }
@@ -49,6 +60,15 @@ impl Default for ClientOptions {
 pub struct Client {
     connect: Arc<dyn Connect>,
     options: Arc<ClientOptions>,
+    opened: Arc<AtomicU64>,
+    received: Arc<AtomicU64>,
+}
+
+impl Connection {
+    /// Returns how often the connection was opened since the last call.
+    pub(super) fn take_opened(&mut self) -> u64 {
+        std::mem::take(&mut self.opened)
+    }
 }
 
 impl fmt::Debug for Client {
@@ -59,7 +79,11 @@ impl fmt::Debug for Client {
 
 /// A connection that is kept from one request to the next. The first request opens it.
 #[derive(Debug, Default)]
-pub struct Connection(Option<(Server, Box<dyn Stream>)>);
+pub struct Connection {
+    kept: Option<(Server, Box<dyn Stream>)>,
+    /// The number of times that it was opened.
+    opened: u64,
+}
 
 /// A successful response, whose body has been read.
 #[derive(Debug, Clone)]
@@ -90,10 +114,31 @@ pub struct FailedFetch {
     pub latency: Duration,
 }
 
+/// The parts of a request besides its URL.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) range: Option<ByteRange>,
+    /// The strong entity tag that the resource must have.
+    pub(super) if_match: Option<&'a HeaderValue>,
+}
+
+/// A check of the head of a response that is no redirect.
+pub(super) type Accept<'a> = dyn FnMut(&Url, &Response<Incoming>) -> Result<(), Failure> + Send + 'a;
+
 impl Client {
     /// Makes a client that opens its connections with `connect`.
     pub fn new(connect: Arc<dyn Connect>, options: ClientOptions) -> Self {
-        Self { connect, options: Arc::new(options) }
+        Self { connect, options: Arc::new(options), opened: Arc::default(), received: Arc::default() }
+    }
+
+    /// Returns the number of connections that this client and its clones have opened.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Relaxed)
+    }
+
+    /// Returns the bytes of all bodies that this client and its clones have read.
+    pub fn received(&self) -> u64 {
+        self.received.load(Relaxed)
     }
 
     /// Fetches a resource. `body` takes each piece of the body as it arrives. `due` is the time at
@@ -110,19 +155,35 @@ impl Client {
         due: Instant,
         body: &mut Sink<'_>,
     ) -> Result<Fetched, FailedFetch> {
-        let deadline = due + self.options.timeout;
+        let Resource { url, range } = resource;
+        let ask = Ask { range: *range, if_match: None };
+        let mut accept = |url: &Url, response: &Response<Incoming>| check_range(url, *range, response);
         let mut received = 0;
-        let fetched =
-            timeout_at(deadline, self.exchange(connection, resource, due, body, &mut received)).await;
+        let exchange = self.exchange(connection, url, &ask, due, &mut accept, body, &mut received);
+        let fetched = timeout_at(self.deadline(due), exchange).await;
         let failure = match fetched {
-            Ok(Ok(fetched)) => return Ok(fetched),
+            Ok(Ok(fetched)) => match range.filter(|range| range.length() != received) {
+                None => return Ok(fetched),
+                Some(range) => {
+                    let why = format!("{}: {received} bytes for the range {range}", fetched.url);
+                    Failure::new(Reason::WrongLength, why)
+                }
+            },
             Ok(Err(failure)) => failure,
-            Err(_) => {
-                let waited = self.options.timeout;
-                Failure::new(Reason::Timeout, format!("{}: {received} bytes after {waited:?}", resource.url))
-            }
+            Err(_) => self.timed_out(url, received),
         };
         Err(FailedFetch { failure, bytes: received, latency: due.elapsed() })
+    }
+
+    /// Returns the time at which a response must be complete.
+    pub(super) fn deadline(&self, due: Instant) -> Instant {
+        due + self.options.timeout
+    }
+
+    /// Returns the failure of a response that was not complete in time.
+    pub(super) fn timed_out(&self, url: &Url, received: u64) -> Failure {
+        let waited = self.options.timeout;
+        Failure::new(Reason::Timeout, format!("{url}: {received} bytes after {waited:?}"))
     }
 
     /// Fetches a whole body of at most `limit` bytes, like [`get`](Self::get). The bytes that
@@ -146,57 +207,61 @@ impl Client {
         (self.get(connection, resource, due, &mut keep).await, body)
     }
 
-    async fn exchange(
+    /// Sends a request, follows redirects, and reads the body of a response that `accept` takes.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one exchange, in their order")]
+    pub(super) async fn exchange(
         &self,
         connection: &mut Connection,
-        resource: &Resource,
+        url: &Url,
+        ask: &Ask<'_>,
         due: Instant,
+        accept: &mut Accept<'_>,
         body: &mut Sink<'_>,
         received: &mut u64,
     ) -> Result<Fetched, Failure> {
-        let mut url = resource.url.clone();
+        let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
             // The connection is put back only after the body has been read. Otherwise, the rest of
             // this body would be read as the next response.
-            let Sent { server, mut exchange, response, sent } =
-                self.send(connection, &url, resource.range).await?;
+            let Sent { server, mut exchange, response, sent } = self.send(connection, &url, ask).await?;
             let first_byte = due.elapsed();
             let status = response.status();
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 url = redirected(&url, response.headers())?;
-                connection.0 = drain(response, exchange).await.map(|stream| (server, stream));
+                connection.kept = self.kept(drain(response, exchange).await).map(|stream| (server, stream));
                 continue;
             }
-            if !status.is_success() {
-                let failure = Failure::new(Reason::Status(status.as_u16()), url.to_string());
-                connection.0 = drain(response, exchange).await.map(|stream| (server, stream));
+            if let Err(failure) = accept(&url, &response) {
+                if !status.is_success() {
+                    connection.kept =
+                        self.kept(drain(response, exchange).await).map(|stream| (server, stream));
+                }
                 return Err(failure);
             }
-            check_range(&url, resource.range, &response)?;
-            read(&url, response, &mut exchange, body, received).await?;
+            let mut count = |piece: &[u8]| {
+                self.received.fetch_add(piece.len() as u64, Relaxed);
+                body(piece)
+            };
+            read(&url, response, &mut exchange, &mut count, received).await?;
             let latency = due.elapsed();
             let transfer = sent.elapsed();
-            connection.0 = exchange.end().await.map(|stream| (server, stream));
-            if let Some(range) = resource.range.filter(|range| range.length() != *received) {
-                let why = format!("{url}: {received} bytes for the range {range}");
-                return Err(Failure::new(Reason::WrongLength, why));
-            }
+            connection.kept = self.kept(exchange.end().await).map(|stream| (server, stream));
             return Ok(Fetched { url, bytes: *received, first_byte, latency, transfer });
         }
-        Err(Failure::new(Reason::Redirects, format!("{}: more than {MAX_REDIRECTS}", resource.url)))
+        Err(Failure::new(Reason::Redirects, format!("{url}: more than {MAX_REDIRECTS}")))
+    }
+
+    /// Returns the connection of an exchange if the next request is to use it.
+    fn kept(&self, stream: Option<Box<dyn Stream>>) -> Option<Box<dyn Stream>> {
+        stream.filter(|_| self.options.keep_alive)
     }
 
     /// Sends a request and waits for the head of its response.
-    async fn send(
-        &self,
-        connection: &mut Connection,
-        url: &Url,
-        range: Option<ByteRange>,
-    ) -> Result<Sent, Failure> {
+    async fn send(&self, connection: &mut Connection, url: &Url, ask: &Ask<'_>) -> Result<Sent, Failure> {
         let server = Server::of(url)
             .ok_or_else(|| Failure::new(Reason::Unreachable, format!("{url} names no server")))?;
-        let mut kept = match connection.0.take() {
+        let mut kept = match connection.kept.take() {
             Some((to, stream)) if to == server => Some(stream),
             _ => None,
         };
@@ -204,13 +269,18 @@ impl Client {
             let again = kept.is_some();
             let stream = match kept.take() {
                 Some(stream) => stream,
-                None => self.connect.connect(server.clone()).await?,
+                None => {
+                    let stream = self.connect.connect(server.clone()).await?;
+                    self.opened.fetch_add(1, Relaxed);
+                    connection.opened += 1;
+                    stream
+                }
             };
             let mut exchange = Exchange::begin(stream, self.options.read_buffer)
                 .await
                 .map_err(|error| Failure::new(Reason::Closed, format!("{server}: {error}")))?;
             let sent = Instant::now();
-            match exchange.send(self.request(url, range)).await {
+            match exchange.send(self.request(url, ask)).await {
                 Ok(response) => return Ok(Sent { server, exchange, response, sent }),
                 // A server may close an idle connection at the moment of its reuse. The request may
                 // then be sent on a new connection (RFC 9110 §9.2.2).
@@ -220,7 +290,7 @@ impl Client {
         }
     }
 
-    fn request(&self, url: &Url, range: Option<ByteRange>) -> Request<Empty<Bytes>> {
+    fn request(&self, url: &Url, ask: &Ask<'_>) -> Request<Empty<Bytes>> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery])
             .map_or_else(|_| "/".parse().unwrap_or_default(), Into::into);
@@ -231,8 +301,14 @@ impl Client {
         };
         header(header::HOST, url[Position::BeforeHost..Position::AfterPort].to_owned());
         header(header::USER_AGENT, self.options.agent.clone());
-        if let Some(range) = range {
+        if !self.options.keep_alive {
+            header(header::CONNECTION, "close".to_owned());
+        }
+        if let Some(range) = ask.range {
             header(header::RANGE, format!("bytes={range}"));
+        }
+        if let Some(tag) = ask.if_match {
+            request.headers_mut().insert(header::IF_MATCH, tag.clone());
         }
         request
     }
@@ -280,12 +356,17 @@ async fn drain(response: Response<Incoming>, mut exchange: Exchange) -> Option<B
     exchange.end().await
 }
 
-/// Checks that the response has the requested range (RFC 9110 §14.4), before its body is read.
+/// Checks that the response is a success and has the requested range (RFC 9110 §14.4), before its
+/// body is read.
 fn check_range(
     url: &Url,
     requested: Option<ByteRange>,
     response: &Response<Incoming>,
 ) -> Result<(), Failure> {
+    let status = response.status();
+    if !status.is_success() {
+        return Err(Failure::new(Reason::Status(status.as_u16()), url.to_string()));
+    }
     let Some(range) = requested else {
         return match response.status() {
             StatusCode::PARTIAL_CONTENT => Err(Failure::new(

@@ -14,8 +14,11 @@ pub struct AllowedHosts {
 impl AllowedHosts {
     /// Allows the host of a URL at the URL's port only.
     pub fn allow_server(&mut self, url: &Url) {
-        if let Some(host) = url.host_str() {
-            self.allowed.push((host.to_ascii_lowercase(), url.port_or_known_default()));
+        let Some(host) = url.host_str() else { return };
+        let server = (host.to_ascii_lowercase(), url.port_or_known_default());
+        // Each request compares its server with all of these.
+        if !self.allowed.contains(&server) {
+            self.allowed.push(server);
         }
     }
 
