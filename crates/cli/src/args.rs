@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Load(Box<crate::load::Load>),
     Capture(crate::capture::Capture),
     Report(crate::report::Report),
+    Model(crate::model::Model),
 }
 
 /// Serve media from a folder, an HTTP server or a bucket

@@ -2,7 +2,9 @@
 
 mod flags;
 mod monitor;
+mod observed;
 mod result_store;
+mod url_list;
 
 pub(crate) use flags::Load;
 
@@ -13,11 +15,12 @@ use latemux_client::http::Client;
 use latemux_load::{
     player::Session,
     report::summary,
-    results::{Part, Recorder, Run},
-    run::{self, Plan, SinglePlan},
+    results::{Part, Plateau, Recorder, Run},
+    run::{self, Competing, Plan, SinglePlan, plateaus},
     usage::Host,
 };
 use latemux_quantity::millis;
+use observed::Observed;
 use result_store::ResultStore;
 use std::{
     sync::Arc,
@@ -37,17 +40,36 @@ enum Job {
     Single(SinglePlan),
 }
 
+impl Job {
+    /// Returns the maximum number of connections at a time.
+    fn connections(&self, streams: Option<usize>) -> u64 {
+        let (count, steps, sockets) = match self {
+            Self::Players(plan) => (plan.players, &plan.steps, SOCKETS),
+            Self::Single(plan) => (plan.concurrency, &plan.steps, 1),
+        };
+        // A connection for chunks may be replaced before the server has closed the old one.
+        let sockets = sockets.saturating_add(streams.map_or(0, |streams| streams as u64 * 2));
+        let level = steps.iter().map(|step| step.level).max().unwrap_or(count);
+        level.saturating_mul(sockets)
+    }
+
+    fn plateaus(&self) -> Vec<Plateau> {
+        match self {
+            Self::Players(plan) => plateaus(&plan.steps, plan.ramp),
+            Self::Single(plan) => plateaus(&plan.steps, plan.ramp),
+        }
+    }
+}
+
 /// Runs until all players have ended, the duration is over, or a signal stops it.
 pub(crate) fn run(flags: &Load) -> Result<()> {
     if let Some(address) = flags.host_stats {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         return runtime.block_on(async { monitor::serve_host_stats(address, stop_signal()?).await });
     }
-    let job = flags.job()?;
-    let connections = match &job {
-        Job::Players(plan) => plan.players.saturating_mul(SOCKETS),
-        Job::Single(single) => single.concurrency,
-    };
+    let urls = flags.urls()?;
+    let job = flags.job(urls.clone())?;
+    let connections = job.connections(flags.streams).saturating_add(flags.competing);
     let wanted = connections.saturating_add(FILES);
     let allowed = open_files::raise_limit(wanted);
     ensure!(
@@ -56,15 +78,19 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     );
     let start_at = flags.start_at.as_deref().map(start_time).transpose()?;
     let behaviour = flags.behaviour()?;
-    let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(connections)?);
-    let mut part = Part::new(flags.shard.to_string(), 0, flags.plan());
+    let network = Arc::new(flags.trust.network()?);
+    let options = flags.client_options(&urls, connections)?;
+    let client = Client::new(network.clone(), options.clone());
+    let competing = flags.competing(&job).map(|plan| (Client::new(network.clone(), options), plan));
+    let mut observed = Observed::new(flags, network)?;
+    let mut part = Part::new(flags.shard.to_string(), 0, flags.plan(&urls));
     part.machines.insert(Host::now().name);
     part.versions.insert(env!("CARGO_PKG_VERSION").to_owned());
     let store = flags.out.as_deref().map(|out| ResultStore::new(out, &part, &flags.storage));
     let mut store = store.transpose()?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let stopped = runtime.block_on(async {
+    let (stopped, observed) = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::pin!(stop);
         // A store that cannot be written to must fail before anything is measured.
@@ -74,7 +100,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                 () = &mut stop => bail!("stopped before the start"),
             }
         }
-        let page = monitor::PendingPage::new(flags).await?;
+        let page = monitor::PendingPage::new(flags, observed.hosts()).await?;
         match start_at.map(|at| at.duration_since(wall_clock())) {
             Some(Ok(wait)) => {
                 say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
@@ -89,12 +115,14 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
             }
             None => {}
         }
+        observed.start().await?;
         part.started = millis(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
-        let recorder = Arc::new(Recorder::new(Instant::now()));
+        let recorder = Arc::new(Recorder::new(Instant::now()).with_plateaus(job.plateaus()));
         let (ending, ended) = watch::channel(false);
-        let work = perform(&job, client, recorder.clone(), behaviour, ended);
+        let work = perform(&job, client.clone(), recorder.clone(), behaviour, ended);
         tokio::pin!(work);
-        let mut monitor = monitor::Monitor::new(recorder, page);
+        let competing = competing.map(|(client, plan)| Competing::start(client, plan));
+        let mut monitor = monitor::Monitor::new(recorder, client, observed, competing, page);
         monitor.fill(&mut part);
         let mut stopped = false;
         loop {
@@ -112,8 +140,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                 }
             }
         }
-        monitor.end(&mut part).await;
-        anyhow::Ok(stopped)
+        let observed = monitor.end(&mut part).await;
+        anyhow::Ok((stopped, observed))
     })?;
     part.complete = !stopped;
     say(&summary(&Run::single(part.clone())))?;
@@ -128,8 +156,16 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         })?;
     }
     ensure!(!stopped, "stopped: the results are partial");
+    observed?;
     let total = part.results.total();
     ensure!(total.failed() == 0, "{} of {} requests failed", total.failed(), total.count);
+    let competing = &part.results.competing.requests;
+    ensure!(
+        competing.failed() == 0,
+        "{} of {} competing requests failed",
+        competing.failed(),
+        competing.count
+    );
     ensure!(part.results.players.failed == 0, "{} players gave up", part.results.players.failed);
     Ok(())
 }

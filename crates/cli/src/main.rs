@@ -11,6 +11,7 @@ mod load;
 mod location;
 mod log;
 mod manifest;
+mod model;
 mod open_files;
 mod pack;
 mod read_index;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         args::Command::Load(load) => load::run(&load),
         args::Command::Capture(capture) => capture::run(&capture),
         args::Command::Report(report) => report::run(&report),
+        args::Command::Model(model) => model::run(&model),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

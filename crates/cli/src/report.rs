@@ -1,11 +1,11 @@
 //! `latemux report`: adds up the results of runs of `load`.
 
 use crate::{args::Storage, serve::say};
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use futures_util::StreamExt as _;
 use latemux_load::{
-    report::{csv, page, summary},
+    report::{compare, comparison, comparison_csv, csv, page, summary},
     results::{MAX_PART, Part, Run},
 };
 use latemux_storage::{Key, ReadRequest, StorageError, open};
@@ -17,13 +17,22 @@ use std::{
 /// Report the results of load tests: merge the parts of each run, and compare runs
 ///
 /// A run is a folder with one file for each machine that took part. The report consists of
-/// report.html, a page with plots that opens without a server, and of requests.csv, errors.csv,
-/// seconds.csv and histograms.csv.
+/// report.html, a page with plots that opens without a server, and of tables: requests.csv,
+/// errors.csv, seconds.csv, histograms.csv, steps.csv, streams.csv, hosts.csv, interfaces.csv,
+/// counters.csv, and comparison.csv if runs are repeats.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Report {
     /// Folders that `load --out` wrote: paths, s3://bucket/folder, gs://… or az://…
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
+    /// Take the runs for repeats of one run: print the mean of each measure with its 95 %
+    /// confidence interval
+    #[arg(long)]
+    pub(crate) repeats: bool,
+    /// Compare the runs, which are repeats of one run, with these, which are repeats of another:
+    /// print the ratio of each measure with its 95 % confidence interval
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) against: Vec<String>,
     /// Folder for the report [default: the first RUN that is a local folder]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
@@ -74,10 +83,12 @@ fn is_address(run: &str) -> bool {
 
 /// Prints a summary of each run, and writes the report.
 pub(crate) fn run(flags: &Report) -> Result<()> {
-    let mut runs = Vec::new();
-    for folder in &flags.runs {
-        runs.push((folder.clone(), read(folder, &flags.storage)?));
-    }
+    let read = |folder: &String| anyhow::Ok((folder.clone(), read(folder, &flags.storage)?));
+    let mut runs = flags.runs.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let against = flags.against.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let is_compared = flags.repeats || !against.is_empty();
+    let compared = is_compared.then(|| compare(&runs, &against)).transpose().map_err(Error::msg)?;
+    runs.extend(against);
     let first = flags.runs.iter().find(|run| !is_address(run)).map(PathBuf::from);
     let folder = flags
         .output
@@ -91,13 +102,22 @@ pub(crate) fn run(flags: &Report) -> Result<()> {
         ("errors.csv", csv::errors(&runs)),
         ("seconds.csv", csv::seconds(&runs)),
         ("histograms.csv", csv::histograms(&runs)),
+        ("steps.csv", csv::steps(&runs)),
+        ("streams.csv", csv::streams(&runs)),
+        ("hosts.csv", csv::hosts(&runs)),
+        ("interfaces.csv", csv::interfaces(&runs)),
+        ("counters.csv", csv::counters(&runs)),
     ];
-    for (name, text) in files {
+    let comparison_file = compared.as_deref().map(|compared| ("comparison.csv", comparison_csv(compared)));
+    for (name, text) in files.into_iter().chain(comparison_file) {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     for (name, run) in &runs {
         say(&format!("{name}\n{}\n", summary(run)))?;
+    }
+    if let Some(compared) = &compared {
+        say(&format!("{}\n", comparison(compared)))?;
     }
     say(&format!("{}\n", folder.join("report.html").display()))?;
     let partial = runs.iter().filter(|(_, run)| !run.whole.complete).count();

@@ -1,13 +1,14 @@
 //! The display of a run in progress: a page, and a line on the terminal.
 
-use super::Load;
+use super::{Load, observed::Observed};
 use crate::serve::say;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latemux_client::http::{AllowedHosts, Client, ClientOptions, Network};
+use latemux_client::http::Client;
 use latemux_load::{
     live::{self, HostStats, Live},
-    results::{Counts, Part, Recorder},
+    results::{CompetingResults, Counts, Part, Recorder},
+    run::Competing,
     usage::Meter,
 };
 use latemux_quantity::millis;
@@ -23,9 +24,6 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The number of updates after which the results are written.
 const WRITE_EVERY: u32 = 5;
 
-/// The timeout of requests to a watched machine.
-const HOST_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// Observes a run once a second. The line is hidden if standard error is not a terminal.
 pub(super) struct Monitor {
     recorder: Arc<Recorder>,
@@ -34,12 +32,21 @@ pub(super) struct Monitor {
     ticks: u32,
     before: Counts,
     meter: Meter,
+    client: Client,
+    observed: Observed,
+    competing: Option<Competing>,
     live: Option<Arc<Live>>,
 }
 
 impl Monitor {
-    /// Starts to observe a run, and opens its page if there is one.
-    pub(super) fn new(recorder: Arc<Recorder>, page: Option<PendingPage>) -> Self {
+    /// Starts to observe a run whose requests `client` makes, and opens its page if there is one.
+    pub(super) fn new(
+        recorder: Arc<Recorder>,
+        client: Client,
+        observed: Observed,
+        competing: Option<Competing>,
+        page: Option<PendingPage>,
+    ) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(2));
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
             bar.set_style(style);
@@ -49,7 +56,8 @@ impl Monitor {
         // The first tick would be at once.
         clock.reset();
         let live = page.map(|page| page.open(recorder.clone()));
-        Self { recorder, bar, clock, ticks: 0, before: Counts::default(), meter: Meter::default(), live }
+        let (before, meter) = (Counts::default(), Meter::default());
+        Self { recorder, bar, clock, ticks: 0, before, meter, client, observed, competing, live }
     }
 
     /// Waits for the next second and updates the display. Returns true if the results are to be
@@ -63,6 +71,7 @@ impl Monitor {
 
     fn update(&mut self) {
         let cpu = self.meter.sample();
+        self.observed.sample(millis(self.recorder.start().elapsed()));
         if let Some(live) = &self.live {
             live.sample(cpu);
         }
@@ -86,21 +95,37 @@ impl Monitor {
     pub(super) fn fill(&self, part: &mut Part) {
         part.took = millis(self.recorder.start().elapsed());
         part.results = self.recorder.results();
+        if let Some(competing) = &self.competing {
+            part.results.competing = competing.results();
+        }
         part.examples = self.recorder.examples();
         part.generator = self.meter.generator();
+        part.connections = self.client.opened();
+        self.observed.fill(part);
         if let Some(live) = &self.live {
             live.set_sums(part);
         }
     }
 
-    /// Removes the line, and waits until open pages have shown the end.
-    pub(super) async fn end(&mut self, part: &mut Part) {
+    /// Ends competing downloads, removes the line, reads the metrics of the observed servers, and
+    /// waits until open pages have shown the end.
+    ///
+    /// # Errors
+    /// If metrics cannot be read. The part has all other results.
+    pub(super) async fn end(&mut self, part: &mut Part) -> Result<()> {
+        let competing = match self.competing.take() {
+            Some(competing) => competing.end().await,
+            None => CompetingResults::default(),
+        };
         self.update();
         self.bar.finish_and_clear();
+        let read = self.observed.end().await;
         self.fill(part);
+        part.results.competing = competing;
         if let Some(live) = &self.live {
             live.end().await;
         }
+        read
     }
 }
 
@@ -108,33 +133,20 @@ impl Monitor {
 pub(super) struct PendingPage {
     listener: TcpListener,
     hosts: Vec<Arc<HostStats>>,
-    network: Arc<Network>,
 }
 
 impl PendingPage {
     /// Listens on the address of the page and prints it. An address that cannot be used fails
     /// before anything is measured.
-    pub(super) async fn new(flags: &Load) -> Result<Option<Self>> {
+    pub(super) async fn new(flags: &Load, hosts: Vec<Arc<HostStats>>) -> Result<Option<Self>> {
         let Some(address) = flags.ui else { return Ok(None) };
-        let host = |text: &String| {
-            let host = HostStats::at(text);
-            host.map(Arc::new).with_context(|| format!("--watch-host: not HOST:PORT: '{text}'"))
-        };
-        let hosts = flags.watch_host.iter().map(host).collect::<Result<Vec<_>>>()?;
         let listener =
             TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
         say(&format!("live page at http://{}/\n", listener.local_addr()?))?;
-        Ok(Some(Self { listener, hosts, network: Arc::new(flags.trust.network()?) }))
+        Ok(Some(Self { listener, hosts }))
     }
 
     fn open(self, recorder: Arc<Recorder>) -> Arc<Live> {
-        for host in &self.hosts {
-            let mut hosts = AllowedHosts::default();
-            hosts.allow_server(host.url());
-            let options = ClientOptions { hosts, timeout: HOST_TIMEOUT, ..ClientOptions::default() };
-            let client = Client::new(self.network.clone(), options);
-            tokio::spawn(live::watch(client, host.clone()));
-        }
         let live = Arc::new(Live::new(recorder, self.hosts));
         // The task ends with the runtime.
         tokio::spawn(live::serve(self.listener, live.clone()));

@@ -11,6 +11,7 @@ mod configuration;
 mod crawl;
 mod full_disk;
 mod load;
+mod load_options;
 mod messages;
 mod mistakes;
 mod nginx_vod;

@@ -64,7 +64,7 @@ impl HostStats {
 
     /// Returns the name and address of the machine, and its last reading or the reason why there is
     /// none.
-    pub(super) fn named(&self) -> (String, Result<Host, String>) {
+    pub fn named(&self) -> (String, Result<Host, String>) {
         let address = self.url.authority().to_owned();
         let last = self.state().last.clone();
         let name =

@@ -4,11 +4,11 @@ use super::{ParseCache, Player, Session, SetFetcher};
 use latemux_client::{
     check::{Check, Init},
     failure::Failure,
-    http::Connection,
+    http::{ChunkedFetch, Connection, FailedFetch, Fetched, Sink},
     manifest::MAX_BYTES,
     presentation::{Index, MediaKind, Presentation, Protocol, Resource, Segments},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use url::Url;
 
@@ -59,6 +59,8 @@ pub(super) struct Arrived {
     pub(super) bytes: u64,
     /// Seconds from sending the request to the last byte.
     pub(super) seconds: f64,
+    /// The share of the segment that arrived, from 0 to 1.
+    pub(super) share: f64,
 }
 
 impl Session {
@@ -148,6 +150,33 @@ impl SetFetcher {
         Some(Some(init))
     }
 
+    /// Fetches the body of a segment that plays for `duration` seconds. Returns the share of it
+    /// that arrived, too, which is below 1 only if it was truncated.
+    async fn body(
+        &mut self,
+        resource: &Resource,
+        due: Instant,
+        duration: f64,
+        push: &mut Sink<'_>,
+    ) -> (Result<Fetched, FailedFetch>, f64) {
+        let Session { client, recorder, behaviour, .. } = &*self.session;
+        let (Some(streams), Some(chunking)) = (&mut self.streams, &behaviour.chunking) else {
+            return (client.get(&mut self.connection, resource, due, push).await, 1.0);
+        };
+        let play_out = Duration::try_from_secs_f64(duration).unwrap_or(Duration::MAX);
+        let end = Instant::now().checked_add(play_out).filter(|_| chunking.truncate);
+        // Boxed, so that players that fetch without chunks need no memory for it.
+        let fetched = Box::pin(client.get_in_chunks(streams, resource, due, end, push)).await;
+        let tally = streams.take_tally();
+        recorder.update_streams(self.player, |results| {
+            results.add(&tally, fetched.as_ref().ok());
+            results.long_gaps += u64::from(chunking.settings.gap >= play_out);
+        });
+        let share = |chunked: &ChunkedFetch| chunked.fetched.bytes as f64 / chunked.length.max(1) as f64;
+        let share = fetched.as_ref().map_or(1.0, share);
+        (fetched.map(|chunked| chunked.fetched), share)
+    }
+
     /// Fetches the next segment of the set from the rendition at `place`. After a change of
     /// rendition or a seek, this is the segment at `from`, in seconds of the presentation;
     /// otherwise it is the segment after the last one. Returns `None` if its list or init segment
@@ -174,8 +203,10 @@ impl SetFetcher {
             check.push(piece);
             Ok(())
         };
-        let fetched = self.session.client.get(&mut self.connection, &resource, due, &mut push).await;
-        let wrong = fetched.is_ok().then(|| check.finish()).and_then(|checked| {
+        let (fetched, share) = self.body(&resource, due, duration, &mut push).await;
+        // The end of a truncated segment cannot be checked.
+        let is_whole = fetched.is_ok() && share >= 1.0;
+        let wrong = is_whole.then(|| check.finish()).and_then(|checked| {
             checked.and_then(|spans| self.timeline.add(&segments, place, index, spans)).err()
         });
         let wrong = wrong
@@ -185,9 +216,11 @@ impl SetFetcher {
         self.session.recorder.request(self.player, &class, &fetched, wrong.as_ref());
         self.last = Some((place, index));
         // A body that fails its check is counted as a failure, but plays like any other.
-        let arrived = fetched
-            .ok()
-            .map(|fetched| Arrived { bytes: fetched.bytes, seconds: fetched.transfer.as_secs_f64() });
+        let arrived = fetched.ok().map(|fetched| Arrived {
+            bytes: fetched.bytes,
+            seconds: fetched.transfer.as_secs_f64(),
+            share,
+        });
         Some(FetchedSegment { rendition: place, start, end: start + duration, last: segments.end(), arrived })
     }
 }

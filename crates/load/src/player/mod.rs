@@ -16,9 +16,10 @@ pub(crate) use parse_cache::ParseCache;
 use crate::results::Recorder;
 use latemux_client::{
     check::{Init, timeline::Timeline},
-    http::{Client, Connection},
-    presentation::{Presentation, Segments},
+    http::{Client, Connection, Streams},
+    presentation::{MediaKind, Presentation, RenditionSet, Segments},
 };
+use latemux_streams::Settings;
 pub(crate) use sequence::sequence;
 use std::sync::Arc;
 use tokio::{sync::watch, time::Instant};
@@ -41,11 +42,37 @@ pub struct Behaviour {
     pub seek_rate: f64,
     /// If true, players fetch text too.
     pub text: bool,
+    /// The chunks in which players fetch the segments of their main set; `None` to fetch each
+    /// segment with one request.
+    pub chunking: Option<Chunking>,
+}
+
+/// The way in which segments are fetched in chunks, over several connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunking {
+    /// The settings of the streams.
+    pub settings: Settings,
+    /// If true, a segment is cut off when its play-out time is over.
+    pub truncate: bool,
+}
+
+/// Returns the index of the set whose quality counts, and whose segments are fetched in chunks: the
+/// first one with video, or else the first one.
+fn main_set(presentation: &Presentation) -> usize {
+    let is_video = |set: &RenditionSet| matches!(set.kind, MediaKind::Video | MediaKind::Muxed);
+    presentation.sets.iter().position(is_video).unwrap_or(0)
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { abr: Abr::Throughput, max_buffer: 30.0, start_buffer: 2.0, seek_rate: 0.0, text: false }
+        Self {
+            abr: Abr::Throughput,
+            max_buffer: 30.0,
+            start_buffer: 2.0,
+            seek_rate: 0.0,
+            text: false,
+            chunking: None,
+        }
     }
 }
 
@@ -93,6 +120,8 @@ struct SetFetcher {
     presentation: Arc<Presentation>,
     set: usize,
     connection: Connection,
+    /// The connections for chunks, if segments of this set are fetched in chunks.
+    streams: Option<Streams>,
     /// The known renditions, by their index in the set.
     renditions: Vec<Option<KnownRendition>>,
     /// The rendition and index of the last segment that was requested.
@@ -103,12 +132,14 @@ struct SetFetcher {
 impl SetFetcher {
     fn new(session: &Arc<Session>, player: u64, presentation: &Arc<Presentation>, set: usize) -> Self {
         let renditions = presentation.sets.get(set).map_or(0, |set| set.renditions.len());
+        let chunking = session.behaviour.chunking.filter(|_| set == main_set(presentation));
         Self {
             session: session.clone(),
             player,
             presentation: presentation.clone(),
             set,
             connection: Connection::default(),
+            streams: chunking.map(|chunking| Streams::new(chunking.settings)),
             renditions: vec![None; renditions],
             last: None,
             timeline: Timeline::default(),

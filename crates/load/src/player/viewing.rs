@@ -5,6 +5,7 @@ use super::{
     abr::{Situation, Throughput},
     buffer::{Clock, SetBuffer, Wait, has_enough, playable_until},
     fetch::FetchedSegment,
+    main_set,
 };
 use crate::results::{PlayerEnd, Players};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -286,17 +287,17 @@ impl<'a> Viewing<'a> {
         if sets.get(place).is_none_or(|set| set.kind != MediaKind::Text) {
             self.throughput.add(arrived.bytes, arrived.seconds);
         }
-        let main =
-            sets.iter().position(|set| matches!(set.kind, MediaKind::Video | MediaKind::Muxed)).unwrap_or(0);
+        let main = main_set(&self.presentation);
         let Some(set) = sets.get(main).filter(|_| place == main) else { return };
         let bits = arrived.bytes as f64 * 8.0;
         let seconds = (segment.end - segment.start).max(1e-3);
         let stated =
             |place: usize| set.renditions.get(place).map(|r| r.bandwidth as f64).filter(|rate| *rate > 0.0);
-        // Renditions without a stated bit rate count as equal.
-        let rate = stated(segment.rendition).unwrap_or(1.0);
+        // Renditions without a stated bit rate count as equal. A truncated segment counts as one of
+        // a lower bit rate.
+        let rate = stated(segment.rendition).unwrap_or(1.0) * arrived.share;
         let tally = &mut self.tally;
-        tally.highest = tally.highest.max(stated(set.renditions.len().saturating_sub(1)).unwrap_or(rate));
+        tally.highest = tally.highest.max(stated(set.renditions.len().saturating_sub(1)).unwrap_or(1.0));
         tally.bits += bits;
         tally.seconds += seconds;
         tally.segments += 1.0;

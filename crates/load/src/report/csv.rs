@@ -1,7 +1,10 @@
 //! Results as tables for other programs (RFC 4180).
 
-use crate::results::{Histogram, Run};
-use std::fmt::Write as _;
+use crate::results::{Histogram, Run, fairness};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 /// Returns a table of requests by run and class: counts, bytes, and latencies in microseconds.
 pub fn requests(runs: &[(String, Run)]) -> String {
@@ -90,8 +93,148 @@ pub fn histograms(runs: &[(String, Run)]) -> String {
     out
 }
 
+/// Returns a table of the plateaus of steps: times in milliseconds, latencies in microseconds.
+pub fn steps(runs: &[(String, Run)]) -> String {
+    let mut out = String::from(
+        "run,step,level,from_ms,until_ms,requests,failed,bytes,mean_us,p50_us,p90_us,p99_us,max_us\r\n",
+    );
+    for (name, run) in runs {
+        for (number, step) in (1..).zip(&run.whole.results.steps) {
+            let (requests, latency) = (&step.requests, &step.requests.latency);
+            let _ = write!(
+                out,
+                "{},{number},{},{},{},{},{},{},{:.0},{},{},{},{}\r\n",
+                field(name),
+                step.level,
+                step.from,
+                step.until,
+                requests.count,
+                requests.failed(),
+                requests.bytes,
+                latency.mean(),
+                latency.quantile(0.5),
+                latency.quantile(0.9),
+                latency.quantile(0.99),
+                latency.max(),
+            );
+        }
+    }
+    out
+}
+
+/// Returns a table of request–response streams and of the downloads beside them: a row for each run
+/// that has them. Times are in microseconds, rates in bytes per second.
+pub fn streams(runs: &[(String, Run)]) -> String {
+    let mut out = String::from(
+        "run,resources,truncated,bytes,missing,rate,requests,chunk_mean_us,chunk_p50_us,chunk_p99_us,timeouts,duplicated,behind_end,opened,failed,given_up,competing,competing_rate,fairness\r\n",
+    );
+    let number = |number: Option<f64>| number.map(|number| format!("{number:.3}")).unwrap_or_default();
+    for (name, run) in runs {
+        let (streams, competing) = (&run.whole.results.streams, &run.whole.results.competing);
+        if streams.requests == 0 {
+            continue;
+        }
+        let times = &streams.chunk_times;
+        let _ = write!(
+            out,
+            "{},{},{},{},{},{},{},{:.0},{},{},{},{},{},{},{},{},{},{},{}\r\n",
+            field(name),
+            streams.resources,
+            streams.truncated,
+            streams.bytes,
+            streams.missing,
+            number(streams.rate()),
+            streams.requests,
+            times.mean(),
+            times.quantile(0.5),
+            times.quantile(0.99),
+            streams.timeouts,
+            streams.duplicated,
+            streams.behind_end,
+            streams.opened,
+            streams.failed,
+            streams.given_up,
+            competing.downloads,
+            number(competing.rate()),
+            number(fairness(streams, competing)),
+        );
+    }
+    out
+}
+
+/// Returns a table of the usage of machines: each row is the time between two readings.
+pub fn hosts(runs: &[(String, Run)]) -> String {
+    let mut out = String::from("run,host,at_ms,took_ms,cores,cpu,memory,sockets,opened,retransmits\r\n");
+    for (name, run) in runs {
+        for (host, record) in &run.whole.hosts {
+            for sample in &record.samples {
+                let _ = write!(
+                    out,
+                    "{},{},{},{},{},{:.4},{},{},{},{}\r\n",
+                    field(name),
+                    field(host),
+                    sample.at,
+                    sample.took,
+                    record.cores,
+                    sample.busy as f64 / sample.ticks.max(1) as f64,
+                    sample.memory,
+                    sample.sockets,
+                    sample.opened,
+                    sample.retransmits,
+                );
+            }
+        }
+    }
+    out
+}
+
+/// Returns a table of the bytes over each interface of machines, for the rows of [`hosts`].
+pub fn interfaces(runs: &[(String, Run)]) -> String {
+    let mut out = String::from("run,host,at_ms,took_ms,interface,received,sent\r\n");
+    for (name, run) in runs {
+        for (host, record) in &run.whole.hosts {
+            for sample in &record.samples {
+                for (interface, traffic) in &sample.interfaces {
+                    let _ = write!(
+                        out,
+                        "{},{},{},{},{},{},{}\r\n",
+                        field(name),
+                        field(host),
+                        sample.at,
+                        sample.took,
+                        field(interface),
+                        traffic.received,
+                        traffic.sent,
+                    );
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Returns a table of the metrics of servers before and after each run. Values that are not known
+/// are empty.
+pub fn counters(runs: &[(String, Run)]) -> String {
+    let mut out = String::from("run,url,sample,before,after\r\n");
+    for (name, run) in runs {
+        for (url, counters) in &run.whole.counters {
+            let after = counters.after.as_ref();
+            let samples: BTreeSet<&String> =
+                counters.before.keys().chain(after.into_iter().flat_map(BTreeMap::keys)).collect();
+            for sample in samples {
+                let value = |value: Option<&f64>| value.map(f64::to_string).unwrap_or_default();
+                let before = value(counters.before.get(sample));
+                let after = value(after.and_then(|after| after.get(sample)));
+                let _ = write!(out, "{},{},{},{before},{after}\r\n", field(name), field(url), field(sample));
+            }
+        }
+    }
+    out
+}
+
 /// Quotes a field if necessary.
-fn field(text: &str) -> String {
+pub(super) fn field(text: &str) -> String {
     if text.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

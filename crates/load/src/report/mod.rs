@@ -1,9 +1,13 @@
 //! Results for people and other programs: a text, a page and tables.
 
+mod comparison;
 pub mod csv;
 mod html;
+mod statistics;
 mod summary;
 
+pub use comparison::{ComparedMeasure, compare, comparison, comparison_csv};
 pub use html::page;
+pub use statistics::{Estimate, Ratio};
 pub use summary::summary;
 pub(crate) use summary::{generator, generator_notes};

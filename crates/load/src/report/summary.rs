@@ -1,8 +1,8 @@
 //! The summary of a run, for the terminal.
 
 use crate::{
-    results::{Histogram, Part, Requests, Run},
-    usage::LIMIT,
+    results::{Histogram, Part, Requests, Results, Run, StepResults, fairness},
+    usage::{HostRecord, LIMIT},
 };
 use std::fmt::Write as _;
 
@@ -14,6 +14,9 @@ const MIN_SATURATED: u64 = 2000;
 
 /// The reciprocal of the share of the run that must be saturated for the same note.
 const MIN_SATURATED_SHARE: u64 = 20;
+
+/// The number of chunks above which a note says that connections are not kept.
+const MANY_CHUNKS: u64 = 20;
 
 /// Returns the results of a run as tables and sentences.
 pub fn summary(run: &Run) -> String {
@@ -51,15 +54,21 @@ pub fn summary(run: &Run) -> String {
             players.switches,
         );
     }
+    steps(&mut out, &results.steps);
     let total = results.total();
     let took = part.took.max(1) as f64 / 1000.0;
     let _ = writeln!(
         out,
-        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; {}",
+        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s over {} connections; {}",
         total.count as f64 / took,
         total.bytes as f64 * 8.0 / 1e6 / took,
+        part.connections,
         generator(part),
     );
+    streams(&mut out, results);
+    for (name, record) in &part.hosts {
+        let _ = writeln!(out, "{name}: {}", host(record));
+    }
     for (reason, count) in &total.errors {
         let example = part.examples.get(reason).and_then(|details| details.first());
         let example = example.map(|example| format!(": {example}")).unwrap_or_default();
@@ -69,6 +78,102 @@ pub fn summary(run: &Run) -> String {
         let _ = writeln!(out, "note: {note}");
     }
     out
+}
+
+/// Writes a table of the plateaus of steps, if there are any.
+fn steps(out: &mut String, steps: &[StepResults]) {
+    if steps.is_empty() {
+        return;
+    }
+    let mut rows = vec![
+        ["steps", "level", "failed", "Mbit/s", "requests/s", "p50 ms", "p90", "p99", "max"]
+            .map(str::to_owned),
+    ];
+    for (number, step) in (1..).zip(steps) {
+        let requests = &step.requests;
+        let seconds = step.until.saturating_sub(step.from).max(1) as f64 / 1000.0;
+        let mut row = scaled(&number.to_string(), &requests.latency, 1, |micros| micros / 1000.0);
+        row[1] = step.level.to_string();
+        row[2] = requests.failed().to_string();
+        row[3] = format!("{:.1}", requests.bytes as f64 * 8.0 / 1e6 / seconds);
+        row[4] = format!("{:.1}", requests.count as f64 / seconds);
+        rows.push(row);
+    }
+    out.push('\n');
+    table(out, &rows);
+}
+
+/// Writes the measurements of request–response streams, if there are any.
+fn streams(out: &mut String, results: &Results) {
+    let streams = &results.streams;
+    if streams.requests == 0 {
+        return;
+    }
+    let times = &streams.chunk_times;
+    let millis = |micros: u64| micros as f64 / 1000.0;
+    let megabits = |rate: Option<f64>| rate.unwrap_or(0.0) * 8.0 / 1e6;
+    let _ = writeln!(
+        out,
+        "streams: {:.3} Mbit/s while fetching; {} chunks in {:.0} ms (p50; p99 {:.0} ms), {} timed out, {} requests behind an end; {:.1} MB duplicated; {} of {} truncated, which lack {:.1} MB",
+        megabits(streams.rate()),
+        times.count(),
+        millis(times.quantile(0.5)),
+        millis(times.quantile(0.99)),
+        streams.timeouts,
+        streams.behind_end,
+        streams.duplicated as f64 / 1e6,
+        streams.truncated,
+        streams.resources,
+        streams.missing as f64 / 1e6,
+    );
+    let competing = &results.competing;
+    if competing.downloads > 0 {
+        let ratio =
+            fairness(streams, competing).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let _ = writeln!(
+            out,
+            "competing downloads: {}, with {:.3} Mbit/s each; fairness ratio {ratio} (1 is fair)",
+            competing.downloads,
+            megabits(competing.rate()),
+        );
+    }
+    if streams.given_up > 0 {
+        let _ = writeln!(
+            out,
+            "note: the server does not serve so many streams: {} of a player were given up",
+            streams.given_up
+        );
+    }
+    if streams.opened.saturating_mul(2) > streams.requests && streams.requests > MANY_CHUNKS {
+        let _ = writeln!(
+            out,
+            "note: the server does not keep connections: {} were opened for {} chunks",
+            streams.opened, streams.requests
+        );
+    }
+    if streams.long_gaps > 0 {
+        let _ = writeln!(
+            out,
+            "note: the gap is not shorter than the play-out time of {} segments: each stream had one chunk of them at most",
+            streams.long_gaps
+        );
+    }
+}
+
+/// Returns the resources that a machine used, in words.
+fn host(record: &HostRecord) -> String {
+    let totals = record.totals();
+    format!(
+        "{:.0} % of {} cores, at most {:.0} MB of memory and {} TCP sockets; {} connections opened, {} segments sent again, {:.1} MB received and {:.1} MB sent",
+        totals.cpu * 100.0,
+        record.cores,
+        totals.memory as f64 / 1e6,
+        totals.sockets,
+        totals.opened,
+        totals.retransmits,
+        totals.received as f64 / 1e6,
+        totals.sent as f64 / 1e6,
+    )
 }
 
 /// Returns the resources that the generator used, in words.
@@ -149,7 +254,7 @@ fn scaled(name: &str, histogram: &Histogram, decimals: usize, scale: impl Fn(f64
 }
 
 /// Writes columns as wide as their content. The first one is aligned to the left.
-fn table(out: &mut String, rows: &[[String; 9]]) {
+pub(super) fn table<const COLUMNS: usize>(out: &mut String, rows: &[[String; COLUMNS]]) {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };

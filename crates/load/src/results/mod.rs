@@ -3,11 +3,15 @@
 mod histogram;
 mod part;
 mod recorder;
+mod steps;
+mod streams;
 
 pub use histogram::Histogram;
 pub use part::{Generator, MAX_PART, Part, Run};
 pub(crate) use recorder::micros;
 pub use recorder::{PlayerEnd, Recorder};
+pub use steps::{Plateau, StepResults};
+pub use streams::{CompetingResults, StreamResults, fairness};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +29,15 @@ pub struct Results {
     pub seconds: Vec<Counts>,
     /// Delays that the generator caused, in microseconds.
     pub lag: Histogram,
+    /// The requests on the plateau of each step. Runs without steps have none.
+    #[serde(default)]
+    pub steps: Vec<StepResults>,
+    /// Measurements of request–response streams. Runs without them have zeros.
+    #[serde(default)]
+    pub streams: StreamResults,
+    /// Plain downloads beside the streams. Runs without them have zeros.
+    #[serde(default)]
+    pub competing: CompetingResults,
 }
 
 /// Adds a number to a sum. Returns `None` if the sum exceeds 64 bits, which only the numbers of a
@@ -147,6 +160,14 @@ impl Results {
             self.seconds.resize(other.seconds.len(), Counts::default());
         }
         self.lag.merge(&other.lag);
+        self.streams.merge(&other.streams)?;
+        self.competing.merge(&other.competing)?;
+        // All parts of a run have the same steps.
+        let known = self.steps.len();
+        self.steps.extend(other.steps.iter().skip(known).cloned());
+        for (ours, theirs) in self.steps.iter_mut().zip(&other.steps).take(known) {
+            ours.requests.merge(&theirs.requests)?;
+        }
         self.seconds.iter_mut().zip(&other.seconds).try_for_each(|(ours, theirs)| ours.merge(theirs))
     }
 

@@ -1,6 +1,7 @@
 //! The part of a run that one machine measured, as a file, and the sum of all parts.
 
 use super::{Results, add};
+use crate::usage::{Counters, HostRecord};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,6 +47,15 @@ pub struct Part {
     pub examples: BTreeMap<String, Vec<String>>,
     /// The resources that the generator used.
     pub generator: Generator,
+    /// The number of connections that were opened.
+    #[serde(default)]
+    pub connections: u64,
+    /// The usage of the machine that generated the load, and of those it watched, by name.
+    #[serde(default)]
+    pub hosts: BTreeMap<String, HostRecord>,
+    /// The metrics of servers before and after the run, by their URL.
+    #[serde(default)]
+    pub counters: BTreeMap<String, Counters>,
 }
 
 /// The resources that the load generator used.
@@ -83,6 +93,9 @@ impl Part {
             results: Results::default(),
             examples: BTreeMap::new(),
             generator: Generator::default(),
+            connections: 0,
+            hosts: BTreeMap::new(),
+            counters: BTreeMap::new(),
         }
     }
 
@@ -147,6 +160,15 @@ impl Part {
         for (reason, details) in &other.examples {
             self.examples.entry(reason.clone()).or_default().extend(details.iter().cloned());
         }
+        for (name, record) in &other.hosts {
+            // Several parts may come from one machine, or watch one.
+            self.hosts.entry(name.clone()).or_insert_with(|| record.clone());
+        }
+        for (url, counters) in &other.counters {
+            let known = self.counters.entry(url.clone());
+            known.and_modify(|known| known.merge(counters)).or_insert_with(|| counters.clone());
+        }
+        add(&mut self.connections, other.connections)?;
         let ours = &mut self.generator;
         let theirs = &other.generator;
         ours.saturated = ours.saturated.max(theirs.saturated);

@@ -1,6 +1,6 @@
 //! The collection of measurements while a run lasts.
 
-use super::{Counts, Histogram, Players, Requests, Results};
+use super::{Counts, Histogram, Plateau, Players, Requests, Results, StepResults, StreamResults};
 use latemux_client::{
     failure::{Failure, Reason},
     http::{FailedFetch, Fetched},
@@ -23,6 +23,7 @@ const MAX_SECONDS: usize = 86_400;
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
+    plateaus: Vec<Plateau>,
     stripes: Box<[Mutex<Stripe>]>,
     examples: Mutex<BTreeMap<Reason, Vec<String>>>,
 }
@@ -52,7 +53,27 @@ impl Recorder {
     /// Makes a recorder for a run that starts at `start`.
     pub fn new(start: Instant) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from) * 2;
-        Self { start, stripes: (0..count).map(|_| Mutex::default()).collect(), examples: Mutex::default() }
+        let stripes = (0..count).map(|_| Mutex::default()).collect();
+        Self { start, plateaus: Vec::new(), stripes, examples: Mutex::default() }
+    }
+
+    /// Records the requests that are due on each of these plateaus, too. The plateaus are in order
+    /// of time.
+    #[must_use]
+    pub fn with_plateaus(mut self, plateaus: Vec<Plateau>) -> Self {
+        self.plateaus = plateaus;
+        self
+    }
+
+    /// Returns the index of the plateau on which a request was due that has ended now.
+    fn plateau(&self, latency: Duration) -> Option<usize> {
+        let due = self.start.elapsed().saturating_sub(latency);
+        let index = self.plateaus.partition_point(|plateau| plateau.until <= due);
+        self.plateaus.get(index).filter(|plateau| plateau.from <= due).map(|_| index)
+    }
+
+    fn empty_steps(&self) -> Vec<StepResults> {
+        self.plateaus.iter().map(StepResults::new).collect()
     }
 
     /// Returns the start of the run.
@@ -78,6 +99,7 @@ impl Recorder {
             Ok(fetched) => (fetched.latency, Some(fetched.first_byte), fetched.bytes, wrong),
             Err(failed) => (failed.latency, None, failed.bytes, Some(&failed.failure)),
         };
+        let plateau = self.plateau(latency);
         let latency = micros(latency);
         let errors = failure.is_some().into();
         let mut stripe =
@@ -89,7 +111,7 @@ impl Recorder {
         if !classes.contains_key(class) {
             classes.insert(class.to_owned(), Requests::default());
         }
-        if let Some(requests) = classes.get_mut(class) {
+        let count = |requests: &mut Requests| {
             requests.count += 1;
             requests.bytes += bytes;
             requests.latency.record(latency);
@@ -98,6 +120,18 @@ impl Recorder {
             }
             if let Some(failure) = failure {
                 *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
+            }
+        };
+        if let Some(requests) = classes.get_mut(class) {
+            count(requests);
+        }
+        if let Some(plateau) = plateau {
+            let steps = &mut stripe.results.steps;
+            if steps.is_empty() {
+                *steps = self.empty_steps();
+            }
+            if let Some(step) = steps.get_mut(plateau) {
+                count(&mut step.requests);
             }
         }
         drop(stripe);
@@ -158,9 +192,14 @@ impl Recorder {
         update(&mut self.stripe(player).results.players);
     }
 
+    /// Updates the measurements of request–response streams.
+    pub fn update_streams(&self, player: u64, update: impl FnOnce(&mut StreamResults)) {
+        update(&mut self.stripe(player).results.streams);
+    }
+
     /// Returns all results until now.
     pub fn results(&self) -> Results {
-        let mut all = Results::default();
+        let mut all = Results { steps: self.empty_steps(), ..Results::default() };
         for stripe in &self.stripes {
             all.merge(&lock(stripe).results);
         }

@@ -84,6 +84,8 @@ pub struct Arrival {
     pub number: u64,
     /// The time since the start of the run.
     pub at: Duration,
+    /// The time since the start of the run at which the player leaves; `None` if it stays.
+    pub until: Option<Duration>,
     /// The seed of the player's random choices.
     pub seed: u64,
 }
@@ -112,7 +114,7 @@ pub(super) fn schedule(
                     at = at.saturating_add(Duration::try_from_secs_f64(gap).unwrap_or(Duration::MAX));
                 }
             }
-            Arrival { number, at, seed }
+            Arrival { number, at, until: None, seed }
         })
         .filter(move |arrival| shard.has(arrival.number))
 }

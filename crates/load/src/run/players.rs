@@ -1,6 +1,6 @@
 //! Runs of players.
 
-use super::{Arrival, Arrivals, Shard, arrivals::schedule};
+use super::{Arrival, Arrivals, Popularity, Shard, Step, arrivals::schedule, popularity::Chooser, steps};
 use crate::{
     player::{self, Player, Session},
     results::PlayerEnd,
@@ -28,9 +28,11 @@ pub enum Style {
 /// A plan of a run of players.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The URLs of the manifests; not empty. Player n plays the manifest at index n modulo the
-    /// number of URLs.
+    /// The URLs of the manifests, the most popular one first; not empty.
     pub urls: Vec<Url>,
+    /// The choice of a manifest. In turn, player n always plays the manifest at index n modulo the
+    /// number of URLs. At random, each play has a choice of its own.
+    pub popularity: Popularity,
     /// The kind of players.
     pub style: Style,
     /// The number of players in the whole run.
@@ -41,6 +43,9 @@ pub struct Plan {
     pub arrivals: Arrivals,
     /// The duration of the run. Without it, each player plays once.
     pub duration: Option<Duration>,
+    /// The steps of the run, which replace `players`, and whose players are added over `ramp`.
+    /// Empty for none.
+    pub steps: Vec<Step>,
     /// The shard of this machine.
     pub shard: Shard,
     /// The random seed.
@@ -52,9 +57,10 @@ pub struct Plan {
 pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<bool>) {
     let start = session.recorder.start();
     let (ending, ended) = watch::channel(*stop.borrow());
-    let shared = Arc::new(plan.clone());
+    let chooser = Chooser::new(plan.popularity, plan.urls.len());
+    let shared = Arc::new((plan.clone(), chooser));
     let mut tasks = JoinSet::new();
-    let mut arrivals = schedule(plan.arrivals, plan.players, plan.ramp, plan.seed, plan.shard).peekable();
+    let mut arrivals = arrivals(plan).peekable();
     let end = plan.duration.and_then(|duration| start.checked_add(duration));
     let again = plan.arrivals == Arrivals::Closed && plan.duration.is_some();
     let mut open = true;
@@ -66,7 +72,7 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
         tokio::select! {
             () = sleep_until(next.unwrap_or(start)), if next.is_some() => {
                 let Some(arrival) = arrivals.next() else { continue };
-                tasks.spawn(play_repeatedly(session.clone(), shared.clone(), arrival, again, ended.clone()));
+                tasks.spawn(take_part(session.clone(), shared.clone(), arrival, again, ended.clone()));
             }
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             () = sleep_until(end.unwrap_or(start)), if open && end.is_some() => {
@@ -86,21 +92,52 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
     }
 }
 
-/// Plays once, or repeatedly until the run ends if `again` is true.
+/// Returns the arrivals of a plan in order of time.
+fn arrivals(plan: &Plan) -> Box<dyn Iterator<Item = Arrival> + Send> {
+    if plan.steps.is_empty() {
+        Box::new(schedule(plan.arrivals, plan.players, plan.ramp, plan.seed, plan.shard))
+    } else {
+        Box::new(steps::arrivals(&plan.steps, plan.ramp, plan.seed, plan.shard).into_iter())
+    }
+}
+
+/// Plays until the run ends, or until the player leaves.
+async fn take_part(
+    session: Arc<Session>,
+    shared: Arc<(Plan, Chooser)>,
+    arrival: Arrival,
+    again: bool,
+    mut stop: watch::Receiver<bool>,
+) {
+    let start = session.recorder.start();
+    let Some(until) = arrival.until.and_then(|until| start.checked_add(until)) else {
+        return play_repeatedly(session, shared, arrival, again, stop).await;
+    };
+    let (leave, left) = watch::channel(*stop.borrow());
+    let playing = play_repeatedly(session, shared, arrival, again, left);
+    tokio::pin!(playing);
+    tokio::select! {
+        () = &mut playing => return,
+        () = sleep_until(until) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    let _ = leave.send(true);
+    playing.await;
+}
+
+/// Plays once, or repeatedly until `stop` is true if `again` is true.
 async fn play_repeatedly(
     session: Arc<Session>,
-    plan: Arc<Plan>,
+    shared: Arc<(Plan, Chooser)>,
     arrival: Arrival,
     again: bool,
     stop: watch::Receiver<bool>,
 ) {
-    let Arrival { number, at, mut seed } = arrival;
-    let urls = (plan.urls.len() as u64).max(1);
-    let Some(url) = usize::try_from(number % urls).ok().and_then(|place| plan.urls.get(place)) else {
-        return;
-    };
+    let (plan, chooser) = &*shared;
+    let Arrival { number, at, mut seed, .. } = arrival;
     let mut due = session.recorder.start() + at;
     loop {
+        let Some(url) = plan.urls.get(chooser.index(number, seed)) else { return };
         let player = Player { number, url: url.clone(), seed, due, stop: stop.clone() };
         session.recorder.player_started(number);
         let played = match plan.style {

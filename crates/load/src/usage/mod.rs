@@ -1,8 +1,12 @@
-//! The resources that this process and its machine use, from procfs.
+//! The resources that this process, its machine and others use, and the counters of servers.
 
+mod counters;
 mod host;
+mod host_record;
 
-pub use host::{Host, HostUse};
+pub use counters::{Counters, Readings, read_metrics};
+pub use host::{Host, HostUse, Traffic};
+pub use host_record::{HostRecord, HostRecorder, HostSample, HostTotals};
 
 use crate::results::Generator;
 use std::{collections::BTreeMap, fs, time::Duration};

@@ -5,4 +5,5 @@
 mod misbehaviour;
 mod playing;
 mod reporting;
+mod streams;
 mod timelines;

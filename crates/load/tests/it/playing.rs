@@ -1,15 +1,17 @@
 //! Players of streams that ffmpeg made request all segments without failures, and play them in real
 //! time.
 
+use latemux_client::http::{Client, ClientOptions};
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
     results::{Counts, Recorder, Results},
-    run::{Arrivals, Plan, Shard, SinglePlan, Style, run, run_single},
+    run::{Arrivals, Plan, Popularity, Shard, SinglePlan, Step, Style, plateaus, run, run_single},
 };
 use latemux_testmedia::{
     memory_server::{MemoryServer, Reply, files, smooth_files},
     streams::{dash, hds, hls, hls_group, packaged, smooth},
 };
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use url::Url;
@@ -22,6 +24,8 @@ pub(crate) fn plan(path: &str) -> Plan {
         ramp: Duration::ZERO,
         arrivals: Arrivals::Closed,
         duration: None,
+        popularity: Popularity::InTurn,
+        steps: Vec::new(),
         shard: Shard::default(),
         seed: 1,
     }
@@ -237,6 +241,7 @@ async fn the_buffer_paces_requests() {
         }
         inner(request)
     });
+    drop(server);
     let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
     let (results, wrong) = played(&paced, &plan("index.mpd"), behaviour).await;
     assert_eq!((wrong, results.players.stalls.count()), (BTreeMap::new(), 0));
@@ -247,7 +252,6 @@ async fn the_buffer_paces_requests() {
     for (time, expected) in times.iter().zip(expected) {
         assert!((time - expected).abs() < 0.1, "{times:?}");
     }
-    drop(server);
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,18 +412,38 @@ async fn a_sequence_alternates_between_audio_and_video() {
     assert_eq!(server.connections(), 1);
 }
 
+/// Returns a plan of requests over one connection.
+pub(crate) fn single_plan(paths: &[&str]) -> SinglePlan {
+    let base = Url::parse("http://origin.example/").unwrap();
+    SinglePlan {
+        urls: paths.iter().map(|path| base.join(path).unwrap()).collect(),
+        popularity: Popularity::InTurn,
+        concurrency: 1,
+        requests: None,
+        rate: None,
+        duration: None,
+        steps: Vec::new(),
+        ramp: Duration::ZERO,
+        chunking: None,
+        shard: Shard::default(),
+        seed: 1,
+    }
+}
+
+/// Makes the requests of a plan, and returns the results.
+async fn requested(client: Client, plan: &SinglePlan) -> Results {
+    let recorder = Recorder::new(Instant::now()).with_plateaus(plateaus(&plan.steps, plan.ramp));
+    let recorder = Arc::new(recorder);
+    let (_stop, stopped) = watch::channel(false);
+    run_single(client, recorder.clone(), plan, stopped).await;
+    recorder.results()
+}
+
 #[tokio::test(start_paused = true)]
 async fn single_urls_are_requested_over_all_connections() {
     let server =
         MemoryServer::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
-    let mut plan = SinglePlan {
-        urls: vec![Url::parse("http://origin.example/x").unwrap()],
-        concurrency: 10,
-        requests: Some(1000),
-        rate: None,
-        duration: None,
-        shard: Shard::default(),
-    };
+    let mut plan = SinglePlan { concurrency: 10, requests: Some(1000), ..single_plan(&["x"]) };
     let (_stop, stopped) = watch::channel(false);
     let recorder = Arc::new(Recorder::new(Instant::now()));
     let start = Instant::now();
@@ -442,14 +466,7 @@ async fn a_pause_of_the_server_delays_all_requests_that_were_due() {
         let pause = first.swap(false, std::sync::atomic::Ordering::Relaxed);
         Reply { delay: Duration::from_millis(if pause { 1000 } else { 1 }), ..Reply::ok("x") }
     });
-    let plan = SinglePlan {
-        urls: vec![Url::parse("http://origin.example/x").unwrap()],
-        concurrency: 1,
-        requests: Some(200),
-        rate: Some(100.0),
-        duration: None,
-        shard: Shard::default(),
-    };
+    let plan = SinglePlan { requests: Some(200), rate: Some(100.0), ..single_plan(&["x"]) };
     let (_stop, stopped) = watch::channel(false);
     let recorder = Arc::new(Recorder::new(Instant::now()));
     run_single(server.client(), recorder.clone(), &plan, stopped).await;
@@ -458,4 +475,96 @@ async fn a_pause_of_the_server_delays_all_requests_that_were_due() {
     // the 50th request was due at 500 ms and ended at 1050 ms.
     assert!((990_000..1_010_000).contains(&latency.max()), "{}", latency.max());
     assert!((530_000..570_000).contains(&latency.quantile(0.75)), "{}", latency.quantile(0.75));
+}
+
+#[tokio::test(start_paused = true)]
+async fn popular_urls_are_requested_more_often() {
+    let server = MemoryServer::new(|_| Reply::ok("x"));
+    let mut plan = single_plan(&["a", "b", "c"]);
+    plan.popularity = Popularity::Zipf(1.0);
+    (plan.requests, plan.concurrency) = (Some(1100), 7);
+    assert_eq!(requested(server.client(), &plan).await.total().count, 1100);
+    let counts = server.counts();
+    // Shares of 6, 3 and 2 elevenths; the standard deviation is at most 17.
+    for (path, expected) in [("/a", 600), ("/b", 300), ("/c", 200)] {
+        assert!(counts[path].abs_diff(expected) < 70, "{counts:?}");
+    }
+    // Three machines choose what one machine chooses.
+    let parts = MemoryServer::new(|_| Reply::ok("x"));
+    for shard in ["0/3", "1/3", "2/3"] {
+        plan.shard = shard.parse().unwrap();
+        requested(parts.client(), &plan).await;
+    }
+    assert_eq!(parts.counts(), counts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_play_of_a_player_chooses_a_title_by_popularity() {
+    let mut plan = plan("index.m3u8?a");
+    plan.urls.push(plan.urls[0].join("?b").unwrap());
+    plan.popularity = Popularity::Zipf(1.0);
+    (plan.style, plan.players, plan.duration) = (Style::Sequence, 2, Some(Duration::from_secs(5)));
+    let slow = MemoryServer::new({
+        let inner = files(hls("ts", ""));
+        move |request| {
+            let path = request.path.split('?').next().unwrap_or_default().to_owned();
+            let request = latemux_testmedia::memory_server::Request { path, ..request.clone() };
+            Reply { delay: Duration::from_millis(5), ..inner(&request) }
+        }
+    });
+    played(&slow, &plan, fixed(0)).await;
+    let counts = slow.counts();
+    let plays = |query: &str| counts.get(&format!("/index.m3u8?{query}")).copied().unwrap_or(0);
+    // A player that kept its title would leave one of them alone, or both halves equal.
+    assert!(plays("a") > plays("b") && plays("b") > 3, "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_hold_their_number_of_connections() {
+    let server = MemoryServer::new(|_| Reply { delay: Duration::from_millis(10), ..Reply::ok("x") });
+    let mut plan = single_plan(&["x"]);
+    let step = |level, seconds| Step { level, duration: Duration::from_secs(seconds) };
+    plan.steps = vec![step(1, 4), step(4, 2), step(2, 4)];
+    plan.ramp = Duration::from_secs(1);
+    let results = requested(server.client(), &plan).await;
+    let steps: Vec<_> = results.steps.iter().map(|s| (s.level, s.from, s.until, s.requests.count)).collect();
+    // 100 requests a second on each connection; the second of each ramp is left out.
+    assert_eq!(steps, [(1, 1000, 4000, 300), (4, 5000, 6000, 400), (2, 7000, 10_000, 600)]);
+    let per_second: Vec<u64> = results.seconds.iter().map(|second| second.requests).collect();
+    assert_eq!((per_second[3], per_second[5], per_second[9]), (100, 400, 200), "{per_second:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_hold_their_number_of_players() {
+    let server = MemoryServer::new(files(hls("ts", "")));
+    let mut plan = plan("index.m3u8");
+    let step = |level, seconds| Step { level, duration: Duration::from_secs(seconds) };
+    plan.steps = vec![step(2, 10), step(5, 10), step(1, 10)];
+    plan.duration = Some(Duration::from_secs(30));
+    let (results, wrong) = played(&server, &plan, fixed(0)).await;
+    assert_eq!(wrong, BTreeMap::new());
+    let mut playing = 0;
+    let players: Vec<u64> = results
+        .seconds
+        .iter()
+        .map(|second| {
+            playing = playing + second.came - second.left;
+            playing
+        })
+        .collect();
+    assert_eq!((players[5], players[15], players[25]), (2, 5, 1), "{players:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_opens_a_connection_if_none_are_kept() {
+    let server = MemoryServer::new(|_| Reply::ok("x"));
+    let mut options = ClientOptions { keep_alive: false, ..ClientOptions::default() };
+    options.hosts.allow_server(&Url::parse("http://origin.example/").unwrap());
+    let client = Client::new(Arc::new(server.clone()), options);
+    let plan = SinglePlan { requests: Some(20), concurrency: 3, ..single_plan(&["x"]) };
+    assert_eq!(requested(client.clone(), &plan).await.total().failed(), 0);
+    assert_eq!((server.connections(), client.opened()), (20, 20));
+    let kept = server.client();
+    requested(kept.clone(), &plan).await;
+    assert_eq!((server.connections(), kept.opened()), (23, 3));
 }
