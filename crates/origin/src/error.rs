@@ -176,6 +176,8 @@ pub enum Fault {
     Source,
     /// Storage failed.
     Storage,
+    /// More is requested than the limits of this process allow.
+    Load,
     /// This program has a defect.
     Origin,
 }
@@ -221,7 +223,7 @@ impl Error {
     /// Returns the status code and the party responsible. An error after the head of a response was
     /// sent aborts the connection instead.
     pub fn status(&self) -> (StatusCode, Fault) {
-        use Fault::{Client, Origin, Source, Storage};
+        use Fault::{Client, Load, Origin, Source, Storage};
         match self {
             Self::BadPath | Self::BadHost | Self::Query(_) => (StatusCode::BAD_REQUEST, Client),
             Self::NoSuchUrl | Self::NoMedia(_) | Self::UnknownExtension { .. } => {
@@ -258,9 +260,10 @@ impl Error {
                 _ => (StatusCode::BAD_GATEWAY, Storage),
             },
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
-            Self::TooBusy | Self::TooManyConnections => (StatusCode::SERVICE_UNAVAILABLE, Client),
-            Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, Client),
-            Self::TitleBusy { .. } => (StatusCode::SERVICE_UNAVAILABLE, Origin),
+            Self::TooBusy | Self::TooManyConnections | Self::TitleBusy { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, Load)
+            }
+            Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, Load),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, Origin),
         }
     }

@@ -116,14 +116,19 @@ impl AccessLog {
     }
 
     fn record_error(&mut self, error: &Error) {
-        let reason = error.reason();
-        let path = &self.request.uri;
-        match error.status().1 {
-            Fault::Client => tracing::debug!(reason, %path, "{error}"),
-            Fault::Source | Fault::Storage => tracing::warn!(reason, %path, "{error}"),
-            Fault::Origin => tracing::error!(reason, %path, "{error}"),
+        self.reason = error.reason();
+        let (reason, path) = (self.reason, &self.request.uri);
+        let fault = error.status().1;
+        if fault == Fault::Client {
+            tracing::debug!(reason, %path, "{error}");
+            return;
         }
-        self.reason = reason;
+        let Some(left_out) = self.trace.metrics().error_lines.admit(reason) else { return };
+        let left_out = Some(left_out).filter(|count| *count > 0);
+        match fault {
+            Fault::Origin => tracing::error!(reason, %path, left_out, "{error}"),
+            _ => tracing::warn!(reason, %path, left_out, "{error}"),
+        }
     }
 
     /// Records bytes of the body that were handed to the connection. If `is_last` is true, the body
@@ -196,4 +201,23 @@ impl Drop for AccessLog {
 fn text(header: &HeaderValue) -> Cow<'_, str> {
     let bytes = header.as_bytes();
     String::from_utf8_lossy(bytes.get(..MAX_LOGGED).unwrap_or(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+    use std::{sync::Arc, time::Duration};
+
+    #[test]
+    fn lines_that_are_left_out_are_counted_all_the_same() {
+        let metrics = Arc::new(Metrics::default());
+        for _ in 0..100 {
+            let trace = Trace::start(metrics.clone(), false);
+            let mut log = AccessLog::start(trace, Request::new(()).into_parts().0, None);
+            log.record_error_response(&Error::TitleBusy { after: Duration::from_secs(10) });
+        }
+        assert_eq!(metrics.error_lines.admit("title_busy"), None);
+        assert_eq!(metrics.refusals.counted().collect::<Vec<_>>(), [("title_busy", 100)]);
+    }
 }

@@ -33,6 +33,7 @@ pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use responses::{ClassLabel, RequestLabels, ResponseSeries, Responses, SeriesId};
 pub(crate) use storage::{ReadPurpose, StorageTotals};
 
+use crate::observe::log_sampler::LogSampler;
 use latemux_cache::Cache;
 use latemux_storage::{Outcome, Registry};
 use reasons::Reasons;
@@ -49,6 +50,8 @@ pub(crate) struct Metrics {
     pub(crate) refusals: Reasons,
     /// Responses that ended early after their head, or before it because the client left.
     pub(crate) broken_off: Reasons,
+    /// Samples the log lines of both.
+    pub(crate) error_lines: LogSampler,
     /// Responses by class, then by most expensive outcome. Position 0 counts those without one.
     outcomes: [[AtomicU64; 1 + Outcome::NAMES.len()]; ClassLabel::ALL.len()],
     pub(crate) storage: Arc<StorageTotals>,

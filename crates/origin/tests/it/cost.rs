@@ -199,3 +199,26 @@ async fn the_library_is_listed_once_in_ten_seconds() {
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(counted.get("/api/library").await, (200, String::new(), requests));
 }
+
+/// Each refused request wrote a line, so that a flood of them filled the disk of the log.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_refused_requests_wrote_a_warning_for_each() {
+    crate::log::keep();
+    let memory = library();
+    memory.put(key("flood-of-warnings.mp4"), bare_fragments());
+    let counted = Counted::new(memory);
+    let flood = async || {
+        for _ in 0..50 {
+            assert_eq!(counted.get("/flood-of-warnings.mp4/.mpd").await.0, 422);
+        }
+    };
+    let warnings = || crate::log::lines(&[" WARN ", "index_too_large", "path=/flood-of-warnings.mp4/.mpd"]);
+    flood().await;
+    assert_eq!(warnings().len(), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    flood().await;
+    let warnings = warnings();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[1].contains("left_out=49"), "{warnings:?}");
+    assert_eq!(crate::log::lines(&[" access: ", "path=/flood-of-warnings.mp4/.mpd"]).len(), 100);
+}
