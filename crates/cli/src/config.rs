@@ -169,8 +169,9 @@ impl Config {
         }
         ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
         ensure!(
-            self.origin.read.open <= self.storage.max_in_flight,
-            "read.open must not exceed storage.max_in_flight, or one response would wait for itself"
+            self.origin.read.open <= self.storage.in_flight_of_one_client(),
+            "read.open must not exceed an eighth of storage.max_in_flight, or 16 if that is more, and never \
+             storage.max_in_flight itself: one response would wait for itself"
         );
         Ok(())
     }

@@ -159,7 +159,8 @@ pub struct IndexConfig {
     /// from its start and 64 KiB from its end.
     #[serde(with = "ByteSize")]
     pub ahead: u64,
-    /// Largest `moov`, `sidx` chain or `mfra` accepted.
+    /// Most bytes of `moov`, of all `sidx` together, and of all `moof` that a scan reads. Files
+    /// with more are refused. A larger `mfra` is not used: the file is scanned.
     #[serde(with = "ByteSize")]
     pub max_index: u64,
     /// If true, index MP4s are written beside media that has none, into the storage that is served.

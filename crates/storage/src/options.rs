@@ -41,9 +41,10 @@ pub struct Options {
     /// own.
     pub reuse_connections: bool,
     /// Most requests in flight to one HTTP server or object store. A request is in flight from its
-    /// start until its body has ended or is dropped, and later requests wait in order. Slow clients
-    /// hold their requests open, so a limit below their number delays other clients. Reads from a
-    /// folder are not limited.
+    /// start until its body has ended or is dropped. Later requests wait, and clients have their
+    /// turns. One client address has at most an eighth of the requests in flight, or 16. Slow
+    /// clients hold their requests open, so a limit below their number delays other clients. Reads
+    /// from a folder are not limited.
     pub max_in_flight: usize,
     /// Longest time a request waits while `max_in_flight` requests are in flight. Then it fails
     /// with the reason `storage_busy`.
@@ -62,6 +63,19 @@ pub struct Options {
     /// Registry of the counters of every back end opened with these options.
     #[serde(skip)]
     pub registry: Registry,
+}
+
+/// Part of the requests in flight that one client may have: an eighth. All responses to them may
+/// arrive at one time, and then keep other clients waiting for the processor.
+const CLIENT_SHARE: usize = 8;
+/// Requests in flight that each client may have, if all may have so many.
+const LEAST_CLIENT_SHARE: usize = 16;
+
+impl Options {
+    /// Returns the most requests in flight that one client may have of `max_in_flight`.
+    pub fn in_flight_of_one_client(&self) -> usize {
+        (self.max_in_flight / CLIENT_SHARE).max(LEAST_CLIENT_SHARE).min(self.max_in_flight).max(1)
+    }
 }
 
 impl Default for Options {

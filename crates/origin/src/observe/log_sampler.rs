@@ -1,5 +1,5 @@
-//! Samples the log lines of failed requests: a flood of requests that fail for one reason writes one
-//! line a second. The metrics count all of them, and the access log has a line for each.
+//! Samples the log lines of failed requests: a flood of requests that fail for one reason writes
+//! one line a second. The metrics count all of them, and the access log has a line for each.
 
 use std::{
     collections::HashMap,

@@ -1,11 +1,11 @@
 //! The queue of work that takes all samples of a title: making titles, and making manifests.
 //!
 //! Such work takes milliseconds for a film, and seconds for 64 films that a comma list names. Large
-//! work has places of its own, so that usual titles never wait for it.
+//! work has places of its own, so that usual titles never wait for it. Clients get places in turn.
 
 use crate::{Error, title::loading_memory::LoadingMemory};
+use latemux_storage::client::Permits;
 use std::{num::NonZero, sync::Arc, thread::available_parallelism, time::Duration};
-use tokio::sync::Semaphore;
 
 /// Number of samples from which work is large: ten renditions of a film of two hours have 4
 /// million.
@@ -17,8 +17,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Places for work on whole titles, and the memory for it.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
-    usual: Arc<Semaphore>,
-    large: Arc<Semaphore>,
+    usual: Arc<Permits>,
+    large: Arc<Permits>,
     memory: LoadingMemory,
 }
 
@@ -39,7 +39,7 @@ impl WorkQueue {
     }
 
     fn with_places(usual: usize, large: usize, memory: LoadingMemory) -> Self {
-        Self { usual: Arc::new(Semaphore::new(usual)), large: Arc::new(Semaphore::new(large)), memory }
+        Self { usual: Permits::new(usual), large: Permits::new(large), memory }
     }
 
     /// Waits for a place and for memory, then does work on the blocking pool. The work keeps both
@@ -55,7 +55,7 @@ impl WorkQueue {
     ) -> Result<T, Error> {
         let places = if amount.samples >= LARGE { &self.large } else { &self.usual };
         let admitted = async {
-            let place = places.clone().acquire_owned().await.ok();
+            let place = places.acquire(1).await;
             (place, self.memory.grant(amount.bytes).await)
         };
         let busy = |_| Error::TitleBusy { after: LONGEST_WAIT };
@@ -72,7 +72,10 @@ impl WorkQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use futures_util::future::join_all;
+    use latemux_storage::client::on_behalf_of;
+    use std::sync::{Mutex, mpsc};
+    use tokio::task::JoinHandle;
 
     const SMALL: Work = Work { samples: 1, bytes: 1 };
     const LONG: Work = Work { samples: LARGE, bytes: 1 };
@@ -110,5 +113,50 @@ mod tests {
         assert_eq!(queue.run(amount, || 7).await.unwrap_err().reason(), "title_busy");
         drop(held);
         assert_eq!(queue.run(amount, || 7).await.unwrap(), 7);
+    }
+
+    /// Clients whose work is done, in order, once what they wait for is free.
+    type Done = Arc<Mutex<Vec<u64>>>;
+
+    /// Starts one piece of work for each of these clients.
+    async fn begin<F: Future + Send + 'static>(
+        clients: [u64; 4],
+        work: impl Fn(Done, u64) -> F,
+    ) -> (Done, Vec<JoinHandle<F::Output>>)
+    where
+        F::Output: Send,
+    {
+        let done = Done::default();
+        let begun = clients.map(|client| tokio::spawn(on_behalf_of(client, work(done.clone(), client))));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        (done, begun.into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_with_much_work_was_served_before_all_others() {
+        let memory = LoadingMemory::new(1 << 20);
+        let queue = Arc::new(WorkQueue::with_places(1, 1, memory.clone()));
+        let held = queue.usual.acquire(1).await;
+        let (done, begun) = begin([1, 1, 1, 2], |done, client| {
+            let queue = queue.clone();
+            async move { queue.run(SMALL, move || done.lock().unwrap().push(client)).await.unwrap() }
+        })
+        .await;
+        drop(held);
+        join_all(begun).await;
+        assert_eq!(*done.lock().unwrap(), [1, 2, 1, 1]);
+
+        let held = memory.grant(1 << 20).await;
+        let (done, begun) = begin([1, 1, 1, 2], |done, client| {
+            let memory = memory.clone();
+            async move {
+                let _granted = memory.grant(1 << 20).await;
+                done.lock().unwrap().push(client);
+            }
+        })
+        .await;
+        drop(held);
+        join_all(begun).await;
+        assert_eq!(*done.lock().unwrap(), [1, 2, 1, 1]);
     }
 }

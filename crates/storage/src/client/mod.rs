@@ -6,7 +6,7 @@
 mod hedge;
 mod permits;
 
-pub use permits::{call_on_behalf_of, current_client, on_behalf_of};
+pub use permits::{HeldPermits, Permits, call_on_behalf_of, current_client, on_behalf_of};
 
 use crate::backend::http::retry::Account;
 use crate::counters::{Counters, GaugeGuard, increment};
@@ -14,7 +14,6 @@ use crate::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
-use permits::{HeldPermit, Permits};
 use std::pin::Pin;
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
@@ -40,7 +39,7 @@ struct Core {
 /// A permit for one in-flight request.
 #[derive(Debug)]
 struct Permit {
-    _permit: Option<HeldPermit>,
+    _permit: Option<HeldPermits>,
     _in_flight: GaugeGuard,
 }
 
@@ -59,7 +58,9 @@ impl StorageClient {
         bounded: bool,
     ) -> Self {
         options.registry.add(inner.describe(), &account.counters);
-        let permits = bounded.then(|| Permits::new(options.max_in_flight.max(1)));
+        let permits = bounded.then(|| {
+            Permits::with_most_of_one(options.max_in_flight.max(1), options.in_flight_of_one_client())
+        });
         let queue_timeout = options.queue_timeout;
         let hedge_after = Some(options.hedge_after).filter(|after| !after.is_zero());
         Self { core: Arc::new(Core { inner, account, permits, queue_timeout, hedge_after }) }
@@ -97,14 +98,14 @@ impl StorageClient {
 }
 
 impl Core {
-    fn permit(&self, permit: Option<HeldPermit>) -> Permit {
+    fn permit(&self, permit: Option<HeldPermits>) -> Permit {
         Permit { _permit: permit, _in_flight: self.account.counters.in_flight_guard() }
     }
 
     /// Returns a permit if one is free now and nobody waits for it.
     fn try_acquire(&self) -> Option<Permit> {
         let Some(permits) = &self.permits else { return Some(self.permit(None)) };
-        permits.try_acquire().map(|permit| self.permit(Some(permit)))
+        permits.try_acquire(1).map(|permit| self.permit(Some(permit)))
     }
 
     /// Waits for a permit. Clients get permits in turn, each in the order of its requests.
@@ -115,7 +116,7 @@ impl Core {
         let Some(permits) = &self.permits else { return Ok(self.permit(None)) };
         let begun = Instant::now();
         let waiting = self.account.counters.queue_guard();
-        let permit = timeout(self.queue_timeout, permits.acquire()).await;
+        let permit = timeout(self.queue_timeout, permits.acquire(1)).await;
         drop(waiting);
         let permit = permit.ok().flatten();
         self.account.counters.record_wait(begun.elapsed(), permit.is_none());

@@ -1,5 +1,5 @@
-//! Permits for requests to storage. While all are in use, clients get them in turn, so that the
-//! requests of one client do not make another wait for all of them.
+//! Permits that clients get in turn while all are in use, so that the requests of one client do not
+//! make another wait for all of them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,106 +23,224 @@ pub fn call_on_behalf_of<T>(client: u64, function: impl FnOnce() -> T) -> T {
     CLIENT.sync_scope(client, function)
 }
 
+/// Number that stands for work done for no client.
+const NO_CLIENT: u64 = 0;
+
 /// Returns the number of the client for which the current future runs.
 pub fn current_client() -> u64 {
-    CLIENT.try_with(|client| *client).unwrap_or(0)
+    CLIENT.try_with(|client| *client).unwrap_or(NO_CLIENT)
 }
 
-/// A limited number of permits.
+/// A limited number of permits, of which one request may need several.
 #[derive(Debug)]
-pub(super) struct Permits(Mutex<State>);
+pub struct Permits(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// The clients that wait, in the order of their turns.
+    /// Most permits that one client may hold at a time, unless a single request needs more.
+    most_of_one: usize,
+    /// The clients that wait and may hold more, in the order of their turns.
     turns: VecDeque<u64>,
-    /// The waiting requests of each of these clients.
-    waiting: HashMap<u64, VecDeque<oneshot::Sender<HeldPermit>>>,
+    /// The clients that hold permits or wait for some.
+    clients: HashMap<u64, Client>,
 }
 
-/// A permit, which is given back when it is dropped.
+#[derive(Debug, Default)]
+struct Client {
+    /// Permits that the client holds.
+    held: usize,
+    waiting: VecDeque<Waiting>,
+    /// True if the client is among the turns.
+    is_lined_up: bool,
+}
+
+/// A request that waits for permits.
 #[derive(Debug)]
-pub(super) struct HeldPermit(Option<Arc<Permits>>);
+struct Waiting {
+    count: usize,
+    sender: oneshot::Sender<HeldPermits>,
+}
+
+/// Permits of one request, which are given back when they are dropped.
+#[derive(Debug)]
+pub struct HeldPermits {
+    /// `None` once they are given back.
+    of: Option<Arc<Permits>>,
+    client: u64,
+    count: usize,
+}
 
 impl Permits {
-    pub(super) fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State { free: count, turns: VecDeque::new(), waiting: HashMap::new() })))
+    /// Creates permits, all of which one client may hold.
+    pub fn new(count: usize) -> Arc<Self> {
+        Self::with_most_of_one(count, count)
+    }
+
+    /// Creates permits, of which one client may hold no more than `most_of_one` at a time. Work
+    /// that is done for no client may hold all.
+    pub fn with_most_of_one(count: usize, most_of_one: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State {
+            free: count,
+            most_of_one,
+            turns: VecDeque::new(),
+            clients: HashMap::new(),
+        })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a permit if one is free, which is so only while nobody waits.
-    pub(super) fn try_acquire(self: &Arc<Self>) -> Option<HeldPermit> {
-        let mut state = self.state();
-        state.free = state.free.checked_sub(1)?;
-        Some(HeldPermit(Some(self.clone())))
+    fn given(self: &Arc<Self>, client: u64, count: usize) -> HeldPermits {
+        HeldPermits { of: Some(self.clone()), client, count }
     }
 
-    /// Waits for the turn of the current client.
-    pub(super) async fn acquire(self: &Arc<Self>) -> Option<HeldPermit> {
+    /// Returns permits if they are free, nobody waits for them, and the current client may have
+    /// them.
+    pub fn try_acquire(self: &Arc<Self>, count: usize) -> Option<HeldPermits> {
+        let client = current_client();
+        let mut state = self.state();
+        (state.turns.is_empty() && state.take(client, count)).then(|| self.given(client, count))
+    }
+
+    /// Waits for the turn of the current client. `count` must be no more than all permits.
+    pub async fn acquire(self: &Arc<Self>, count: usize) -> Option<HeldPermits> {
+        let client = current_client();
         let receiver = {
             let mut state = self.state();
-            if let Some(free) = state.free.checked_sub(1) {
-                state.free = free;
-                return Some(HeldPermit(Some(self.clone())));
+            if state.turns.is_empty() && state.take(client, count) {
+                return Some(self.given(client, count));
             }
-            let client = current_client();
-            let (sender, receiver) = oneshot::channel();
-            let State { turns, waiting, .. } = &mut *state;
-            let requests = waiting.entry(client).or_default();
-            if requests.is_empty() {
-                turns.push_back(client);
-            }
-            if requests.len() == requests.capacity() {
-                // Requests that were given up.
-                requests.retain(|sender| !sender.is_closed());
-            }
-            requests.push_back(sender);
-            receiver
+            state.enqueue(client, count)
         };
+        let mut waiter = Waiter { receiver, permits: Some(self) };
+        let given = (&mut waiter.receiver).await;
+        waiter.permits = None;
         // The sender is dropped only with the permits.
-        receiver.await.ok()
+        given.ok()
+    }
+
+    /// Gives free permits to the clients whose turns are next.
+    fn give(self: &Arc<Self>) {
+        loop {
+            let next = self.state().next();
+            let Some((client, Waiting { count, sender })) = next else { return };
+            if let Err(mut permits) = sender.send(self.given(client, count)) {
+                // The request has just been given up.
+                permits.of = None;
+                self.state().put_back(client, count);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Returns the number of permits that the next request needs, if one waits. Forgets requests
+    /// that were given up.
+    fn next_count(&mut self) -> Option<usize> {
+        while self.waiting.front().is_some_and(|waiting| waiting.sender.is_closed()) {
+            self.waiting.pop_front();
+        }
+        self.waiting.front().map(|waiting| waiting.count)
     }
 }
 
 impl State {
-    /// Returns the request whose turn is next.
-    fn next(&mut self) -> Option<oneshot::Sender<HeldPermit>> {
-        let client = self.turns.pop_front()?;
-        let requests = self.waiting.get_mut(&client)?;
-        let next = requests.pop_front();
-        if requests.is_empty() {
-            self.waiting.remove(&client);
-        } else {
-            self.turns.push_back(client);
+    /// Takes permits for a client. Returns false if it may not have them now.
+    fn take(&mut self, client: u64, count: usize) -> bool {
+        if count > self.free || !self.may_have(client, count) {
+            return false;
         }
-        next
+        self.free -= count;
+        self.clients.entry(client).or_default().held += count;
+        true
+    }
+
+    fn may_have(&self, client: u64, count: usize) -> bool {
+        let held = self.clients.get(&client).map_or(0, |client| client.held);
+        client == NO_CLIENT || held == 0 || held + count <= self.most_of_one
+    }
+
+    fn enqueue(&mut self, client: u64, count: usize) -> oneshot::Receiver<HeldPermits> {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = &mut self.clients.entry(client).or_default().waiting;
+        if waiting.len() == waiting.capacity() {
+            // Requests that were given up.
+            waiting.retain(|waiting| !waiting.sender.is_closed());
+        }
+        waiting.push_back(Waiting { count, sender });
+        self.line_up(client);
+        receiver
+    }
+
+    /// Puts a client at the end of the turns, if it waits and may hold more. Forgets it if it has
+    /// and wants nothing.
+    fn line_up(&mut self, number: u64) {
+        let Some(client) = self.clients.get_mut(&number).filter(|client| !client.is_lined_up) else { return };
+        match client.next_count() {
+            None if client.held == 0 => _ = self.clients.remove(&number),
+            Some(count) if self.may_have(number, count) => {
+                self.turns.push_back(number);
+                self.clients.entry(number).or_default().is_lined_up = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes permits for the request whose turn is next, and returns it with its client.
+    fn next(&mut self) -> Option<(u64, Waiting)> {
+        while let Some(number) = self.turns.front().copied() {
+            let count = self.clients.get_mut(&number).and_then(Client::next_count);
+            if count.is_some_and(|count| count > self.free) {
+                return None;
+            }
+            self.turns.pop_front();
+            // A client that wants more than it may have now comes back when it gives some back.
+            let is_given = count.is_some_and(|count| self.take(number, count));
+            let client = self.clients.entry(number).or_default();
+            client.is_lined_up = false;
+            let next = if is_given { client.waiting.pop_front() } else { None };
+            self.line_up(number);
+            if let Some(next) = next {
+                return Some((number, next));
+            }
+        }
+        None
+    }
+
+    fn put_back(&mut self, number: u64, count: usize) {
+        self.free += count;
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.held = client.held.saturating_sub(count);
+        }
+        self.line_up(number);
     }
 }
 
-impl Drop for HeldPermit {
+/// A request that waits. If it is given up, those behind it may have their turns.
+struct Waiter<'a> {
+    receiver: oneshot::Receiver<HeldPermits>,
+    /// `None` once the request has its permits.
+    permits: Option<&'a Arc<Permits>>,
+}
+
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let Some(permits) = self.0.take() else { return };
-        loop {
-            let next = {
-                let mut state = permits.state();
-                let next = state.next();
-                if next.is_none() {
-                    state.free += 1;
-                    return;
-                }
-                next
-            };
-            let Some(next) = next else { return };
-            match next.send(Self(Some(permits.clone()))) {
-                Ok(()) => return,
-                // That request has been given up. The permit that comes back goes to another.
-                Err(mut permit) => permit.0 = None,
-            }
+        if let Some(permits) = self.permits {
+            self.receiver.close();
+            // Permits that arrived in the meantime go back.
+            drop(self.receiver.try_recv());
+            permits.give();
         }
+    }
+}
+
+impl Drop for HeldPermits {
+    fn drop(&mut self) {
+        let Some(permits) = self.of.take() else { return };
+        permits.state().put_back(self.client, self.count);
+        permits.give();
     }
 }
 
@@ -131,9 +249,9 @@ mod tests {
     use super::*;
     use futures_util::{FutureExt, future::BoxFuture};
 
-    fn waiting(permits: &Arc<Permits>, client: u64) -> BoxFuture<'static, Option<HeldPermit>> {
+    fn waiting(permits: &Arc<Permits>, client: u64) -> BoxFuture<'static, Option<HeldPermits>> {
         let permits = permits.clone();
-        let mut waiting = on_behalf_of(client, async move { permits.acquire().await }).boxed();
+        let mut waiting = on_behalf_of(client, async move { permits.acquire(1).await }).boxed();
         assert!((&mut waiting).now_or_never().is_none());
         waiting
     }
@@ -141,8 +259,8 @@ mod tests {
     #[test]
     fn clients_get_permits_in_turn() {
         let permits = Permits::new(1);
-        let mut held = permits.try_acquire();
-        assert!(permits.try_acquire().is_none());
+        let mut held = permits.try_acquire(1);
+        assert!(permits.try_acquire(1).is_none());
         let mut queue: Vec<_> =
             [1, 1, 1, 1, 2, 3, 2].map(|client| (client, waiting(&permits, client))).into();
         let mut order = Vec::new();
@@ -158,13 +276,13 @@ mod tests {
         }
         assert_eq!(order, [1, 2, 3, 1, 2, 1, 1]);
         drop(held);
-        assert!(permits.state().waiting.is_empty() && permits.state().turns.is_empty());
+        assert!(permits.state().clients.is_empty() && permits.state().turns.is_empty());
     }
 
     #[test]
     fn requests_that_were_given_up_keep_no_permit() {
         let permits = Permits::new(1);
-        let held = permits.try_acquire();
+        let held = permits.try_acquire(1);
         let given_up = [1, 1, 2].map(|client| waiting(&permits, client));
         let last = waiting(&permits, 3);
         drop(given_up);
@@ -172,10 +290,42 @@ mod tests {
         let last = last.now_or_never().expect("its turn").unwrap();
         drop(last);
         // A permit that arrives after its request was given up comes back too.
-        let held = permits.try_acquire();
+        let held = permits.try_acquire(1);
         let late = waiting(&permits, 1);
         drop(held);
         drop(late);
         assert_eq!(permits.state().free, 1);
+    }
+
+    #[test]
+    fn a_client_holds_no_more_than_its_share() {
+        let permits = Permits::with_most_of_one(4, 2);
+        let acquire = |client| call_on_behalf_of(client, || permits.try_acquire(1));
+        let held = [acquire(1).unwrap(), acquire(1).unwrap()];
+        assert!(acquire(1).is_none(), "a third permit of one client");
+        let mut third = waiting(&permits, 1);
+        // Others are not held up by a client that has its share.
+        let other = acquire(2).unwrap();
+        assert!((&mut third).now_or_never().is_none());
+        drop(other);
+        assert!((&mut third).now_or_never().is_none());
+        drop(held);
+        assert!(third.now_or_never().unwrap().is_some());
+        assert!(permits.state().clients.is_empty());
+    }
+
+    #[test]
+    fn large_requests_wait_their_turn_and_block_nobody_once_they_are_given_up() {
+        let permits = Permits::new(3);
+        let held = permits.try_acquire(2).unwrap();
+        let all = permits.clone();
+        let mut large = on_behalf_of(1, async move { all.acquire(3).await }).boxed();
+        assert!((&mut large).now_or_never().is_none());
+        assert!(permits.try_acquire(1).is_none(), "it would starve the large request");
+        let mut small = waiting(&permits, 2);
+        drop(large);
+        assert!((&mut small).now_or_never().unwrap().is_some());
+        drop(held);
+        assert_eq!(permits.state().free, 3);
     }
 }
