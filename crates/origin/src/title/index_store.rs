@@ -96,6 +96,12 @@ impl IndexStore {
         self.refused.check(file)
     }
 
+    /// Removes an index from memory alone, as if others had needed its place.
+    #[cfg(test)]
+    pub(crate) fn forget_in_memory(&self, file: &ObjectRef) -> bool {
+        self.memory.remove(file)
+    }
+
     /// Returns the index of a file. A known index is used if small reads of the file and its media
     /// confirm that both are unchanged. `listed` is the file's size in bytes according to a
     /// listing, which saves round trips.

@@ -29,6 +29,13 @@ impl IndexedObject {
         &self.source.key
     }
 
+    /// Returns true if the other value describes the same version of the same object alike.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        let of = |object: &Self| (object.source.clone(), object.file.clone(), object.version.clone());
+        let index = |object: &Self| (object.index.fingerprint, object.index.left_out.clone());
+        self.id == other.id || (of(self) == of(other) && index(self) == index(other))
+    }
+
     /// Returns the bytes of memory this value holds.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.key().as_str().len() + self.index.heap_bytes()
@@ -86,14 +93,10 @@ impl IndexedFile {
 
     /// Returns true if both files have the same indexes and versions.
     pub(crate) fn equals(&self, other: &Self) -> bool {
-        let of = |file: &Self| {
-            let objects = file.objects().map(|object| {
-                let index = &object.index;
-                (object.version.clone(), index.fingerprint, index.left_out.clone())
-            });
-            (file.version.clone(), objects.collect::<Vec<_>>())
-        };
-        self.file == other.file && of(self) == of(other)
+        self.file == other.file
+            && self.version == other.version
+            && self.parts.len() == other.parts.len()
+            && self.objects().zip(other.objects()).all(|(one, another)| one.equals(another))
     }
 
     /// Returns the objects that hold the file's media.

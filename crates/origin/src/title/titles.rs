@@ -287,7 +287,8 @@ impl Titles {
             return Err(Error::TooManyObjects { count: objects.len(), limit });
         }
         let known = self.memory.peek(base).filter(|known| {
-            known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
+            known.objects.len() == objects.len()
+                && known.objects.iter().zip(&objects).all(|(known, object)| known.equals(object))
                 && *known.files == *files
                 && known.chosen == chosen
         });
@@ -466,3 +467,7 @@ fn log_problems(base: &str, title: &Title) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "titles_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+use super::Titles;
+use crate::{Origin, OriginConfig, title::work_queue::Work};
+use http::Request;
+use latemux_storage::{Key, Memory};
+use latemux_testmedia::hostile::{HostileFile, HostileTrack};
+use std::{
+    num::NonZero,
+    sync::{Arc, mpsc},
+    thread::available_parallelism,
+    time::Duration,
+};
+
+/// Returns a film of so many samples that its title is made in the queue.
+fn long_film() -> Vec<u8> {
+    let samples = 100_000;
+    let track = HostileTrack {
+        repeat: 1,
+        timescale: 25,
+        samples,
+        sample_size: 10,
+        sync_every: 50,
+        chunk: samples,
+        ..HostileTrack::default()
+    };
+    HostileFile { tracks: vec![track], size: 1_100_000, ..HostileFile::default() }.write()
+}
+
+/// Takes all places for usual work. They are free again when the senders are dropped.
+async fn occupy(titles: &Arc<Titles>) -> Vec<mpsc::Sender<()>> {
+    let places = available_parallelism().map_or(1, NonZero::get);
+    let works = (0..places).map(|_| {
+        let (end, ended) = mpsc::channel();
+        let titles = titles.clone();
+        let amount = Work { samples: 100_000, bytes: 1 };
+        tokio::spawn(async move { titles.work.run(amount, move || ended.recv().is_ok()).await });
+        end
+    });
+    let ends = works.collect();
+    tokio::task::yield_now().await;
+    ends
+}
+
+/// The index of a known title had been evicted, so its title was made anew, and its manifest too.
+#[tokio::test(start_paused = true)]
+async fn a_known_title_was_refused_while_others_were_being_made() {
+    let memory = Memory::new();
+    memory.put(Key::new("long.mp4").unwrap(), long_film());
+    let config = OriginConfig::default();
+    let age = config.recheck_after;
+    let origin = Origin::new(Arc::new(memory), config);
+    let get = async |url: &'static str| {
+        let origin = origin.clone();
+        let request = Request::get(url).body(()).unwrap();
+        let response = tokio::spawn(async move { origin.respond(request).await.status().as_u16() });
+        for _ in 0..3 {
+            tokio::time::advance(Duration::from_secs(5)).await;
+        }
+        response.await.unwrap()
+    };
+    assert_eq!(get("/long.mp4/.mpd").await, 200);
+    let titles = &origin.app.titles;
+    let title = origin.title("long.mp4").await.unwrap();
+    let occupied = occupy(titles).await;
+    // What is not in memory has to wait for a place.
+    assert_eq!(get("/long.mp4/.m3u8").await, 503);
+    tokio::time::advance(age).await;
+    assert!(titles.store.forget_in_memory(&title.objects[0].file));
+    assert_eq!(get("/long.mp4/.mpd").await, 200);
+    assert_eq!(origin.title("long.mp4").await.unwrap().id, title.id);
+    drop(occupied);
+}
