@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Number of steps for each segment after which the search changes to the slower method that does
 /// not depend on how many segments a run has. Runs of most titles have one to three segments.
-const STEPS_PER_SEGMENT: usize = 32;
+const STEPS_PER_SEGMENT: usize = 16;
 
 /// Bytes and ticks of a run of segments. A duration of 0 ticks counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +35,29 @@ fn by_trying_all(
     target: u128,
     mut steps: usize,
 ) -> Result<Option<Run>, TooManySteps> {
-    let mut highest: Option<Run> = None;
+    let limited = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
+    let (least, most) = (limited(target.div_ceil(2)), limited(target.saturating_mul(3) / 2));
+    let mut highest: Option<(u64, u64)> = None;
     for start in 0..segments.len() {
-        let mut run = Run { bytes: 0, ticks: 0 };
+        // 64 bits suffice, because an index has less than 2^32 samples, each with a size and a
+        // duration of 32 bits. A product of two such sums is one instruction.
+        let (mut bytes, mut ticks) = (0_u64, 0_u64);
         for segment in segments.iter().skip(start) {
             steps = steps.checked_sub(1).ok_or(TooManySteps)?;
-            run.bytes += u128::from(segment.bytes);
-            run.ticks += u128::from(segment.duration.max(1));
-            if 2 * run.ticks > 3 * target {
+            bytes = bytes.saturating_add(segment.bytes);
+            ticks = ticks.saturating_add(segment.duration.max(1));
+            if ticks > most {
                 break;
             }
-            let is_higher =
-                |other: Run| run.bytes.saturating_mul(other.ticks) > other.bytes.saturating_mul(run.ticks);
-            if 2 * run.ticks >= target && highest.is_none_or(is_higher) {
-                highest = Some(run);
+            let is_higher = |(other_bytes, other_ticks): (u64, u64)| {
+                u128::from(bytes) * u128::from(other_ticks) > u128::from(other_bytes) * u128::from(ticks)
+            };
+            if ticks >= least && highest.is_none_or(is_higher) {
+                highest = Some((bytes, ticks));
             }
         }
     }
-    Ok(highest)
+    Ok(highest.map(|(bytes, ticks)| Run { bytes: bytes.into(), ticks: ticks.into() }))
 }
 
 /// Raises a rate until no run has a higher one (Dinkelbach's method). Each round looks at every
