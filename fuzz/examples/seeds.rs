@@ -79,6 +79,8 @@ fn main() -> std::io::Result<()> {
         ],
     )?;
     seeds("cost", &costly())?;
+    seeds("proxy_header", &proxy_headers())?;
+    seeds("responses", &responses())?;
     let avc = describable(0, &avc());
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
@@ -109,11 +111,58 @@ fn costly() -> Vec<(&'static str, Vec<u8>)> {
     const LONG: &[u8] = &[0, 0, 16, 120, 0, 1, 1, 130, 64, 0, 0, 127, 2, 0, 0];
     /// A thousand tracks of two samples, the second of which lasts to the end.
     const SHORT: &[u8] = &[63, 3, 16, 2, 0, 1, 2, 1, 200, 1, 16, 0, 0, 2, 2, 0, 0];
+    /// Nineteen tracks with many segments each, whose peak bit rates took long to find.
+    const RATES: &[u8] = &[
+        2, 226, 14, 16, 17, 98, 2, 148, 131, 27, 82, 32, 131, 2, 55, 134, 7, 67, 19, 127, 0, 253, 2, 54, 134,
+        3, 16, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 63, 1, 1, 33, 81, 112, 0, 0, 1, 0, 113,
+    ];
     vec![
         // A thousand `moof`s of 65,536 samples without bytes.
         ("bare", [&[156, 0], FRAGMENTED, &[0, 63, 1, 1, 1, 112, 0, 0, 1, 0, 112]].concat()),
         ("boundaries", [&[2, 142], LONG, SHORT].concat()),
+        ("rates", RATES.to_vec()),
         ("tracks", [&[1, 142], &[63, 3, 16, 140, 0, 1, 1, 1, 1, 0, 0, 255, 2, 0, 0][..]].concat()),
+    ]
+}
+
+/// Returns one header of each kind of address, with the start of a request behind it.
+fn proxy_headers() -> Vec<(&'static str, Vec<u8>)> {
+    let header = |command: u8, family: u8, block: &[u8]| {
+        let length = u16::try_from(block.len()).expect("short").to_be_bytes();
+        [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[command, family], &length, block, b"GET /"].concat()
+    };
+    vec![
+        ("v4", header(0x21, 0x11, &[192, 0, 2, 7, 10, 0, 0, 1, 31, 144, 0, 80])),
+        ("v6", header(0x21, 0x21, &[32; 39])),
+        ("unix", header(0x21, 0x31, &[0; 216])),
+        ("local", header(0x20, 0, b"")),
+    ]
+}
+
+/// Returns responses of storage, each after ten bytes that stand for the request: the pieces in
+/// which it arrives, method and form of the read, three numbers, and if a version is pinned.
+fn responses() -> Vec<(&'static str, Vec<u8>)> {
+    let range = [6, 2, 0, 1, 0, 10, 16, 0, 1, 0];
+    let head = [2, 0, 0, 5, 0, 0, 0, 0, 0, 0];
+    let after = |request: [u8; 10], text: &str| [&request[..], text.as_bytes()].concat();
+    vec![
+        (
+            "range",
+            after(
+                range,
+                "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 256-265/4096\r\n\
+                 Content-Length: 10\r\nETag: \"e\"\r\nContent-Encoding: identity\r\n\r\n0123456789HTTP/1.1 404 No\r\n\r\n",
+            ),
+        ),
+        ("whole", after(head, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")),
+        (
+            "chunked",
+            after(
+                head,
+                "HTTP/1.1 206 X\r\nContent-Range: bytes 0-4/9\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 2;x\r\nhe\r\n3\r\nllo\r\n0\r\nA: b\r\n\r\n",
+            ),
+        ),
     ]
 }
 
