@@ -23,10 +23,15 @@ pub(crate) struct Response {
     pub(crate) whole: Duration,
 }
 
+/// Bytes to and from a server.
+pub(crate) trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
 /// A connection.
 pub(crate) struct Connection {
     server: SocketAddr,
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     buffer: Vec<u8>,
     /// If false, bodies are not hashed. Hashing costs as much processor time as sending.
     pub(crate) digests: bool,
@@ -37,7 +42,12 @@ impl Connection {
         let stream = TcpStream::connect(server).expect("server accepts");
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Self { server, stream, buffer: vec![0; 256 << 10], digests: true }
+        Self::over(stream, server)
+    }
+
+    /// Uses a stream that is connected to a server.
+    pub(crate) fn over(stream: impl Stream + 'static, server: SocketAddr) -> Self {
+        Self { server, stream: Box::new(stream), buffer: vec![0; 256 << 10], digests: true }
     }
 
     /// Requests a path, which must exist.

@@ -65,6 +65,12 @@ impl Nginx {
         Self { process, log, _dir: dir, marks: AtomicU64::new(0) }
     }
 
+    /// Returns the ID of its process.
+    #[allow(dead_code, reason = "only the bench of attacks uses it")]
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.process.port))
     }

@@ -42,7 +42,8 @@ impl Origin {
         let mut admin = None;
         let mut address = None;
         for line in lines.map_while(Result::ok) {
-            let Some((_, url)) = line.split_once(" at http://") else { continue };
+            let url = line.split_once(" at http://").or_else(|| line.split_once(" at https://"));
+            let Some((_, url)) = url else { continue };
             match url.strip_suffix("/metrics") {
                 Some(url) => admin = url.parse().ok(),
                 None => address = url.trim_end_matches('/').parse().ok(),

@@ -4,6 +4,7 @@ use crate::{
     Bench,
     media::FILM,
     report::{Limit, Report},
+    transfer::{Seen, ask, head_of, header},
     under_attack::{self, Target},
 };
 use std::{
@@ -19,7 +20,7 @@ use std::{
 
 const CLIENTS: usize = 16;
 /// Time for which each fault lasts.
-const LASTING: Duration = Duration::from_millis(1500);
+const LASTING: Duration = Duration::from_millis(1200);
 /// A response that no request asked for.
 const STRAY: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
@@ -32,13 +33,28 @@ enum Fault {
     Longer,
     /// Another response follows each response.
     AnswersTwice,
+    /// Half of the body, and the end of the connection.
+    Shorter,
+    /// The range that was requested, in a response that states another.
+    Elsewhere,
+    /// Status 500.
+    Failing,
     /// Connections are closed.
     Down,
     /// Requests get no response.
     Silent,
 }
 
-const FAULTS: [Fault; 5] = [Fault::Coded, Fault::Longer, Fault::AnswersTwice, Fault::Down, Fault::Silent];
+const FAULTS: [Fault; 8] = [
+    Fault::Coded,
+    Fault::Longer,
+    Fault::AnswersTwice,
+    Fault::Shorter,
+    Fault::Elsewhere,
+    Fault::Failing,
+    Fault::Down,
+    Fault::Silent,
+];
 
 /// A server between the origin and nginx.
 #[derive(Clone)]
@@ -95,57 +111,16 @@ impl Proxy {
                 (head.replace(&stated(length), &stated(length + 1)), b"x")
             }
             Fault::AnswersTwice => (head, STRAY),
+            Fault::Shorter => {
+                body.truncate(body.len() / 2);
+                client.write_all(&[head.as_bytes(), &body].concat()).ok()?;
+                return None;
+            }
+            Fault::Elsewhere => (head.replacen("Content-Range: bytes ", "Content-Range: bytes 1", 1), b""),
+            Fault::Failing => (head.replacen(" 206 ", " 500 ", 1).replacen(" 200 ", " 500 ", 1), b""),
             Fault::Nothing | Fault::Down | Fault::Silent => (head, b""),
         };
         client.write_all(&[head.as_bytes(), &body, surplus].concat()).ok()
-    }
-}
-
-/// Reads a head, including the empty line after it.
-fn head_of(stream: &mut impl Read) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).ok()
-}
-
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-}
-
-/// Sends a request. Returns the status and the body, or `None` if the response is not complete.
-fn ask(server: SocketAddr, path: &str) -> Option<(u16, Vec<u8>)> {
-    let mut stream = TcpStream::connect(server).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    let head = head_of(&mut stream)?.to_ascii_lowercase();
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    let mut body = Vec::new();
-    stream.read_to_end(&mut body).ok()?;
-    (header(&head, "content-length")?.parse() == Ok(body.len())).then_some((status, body))
-}
-
-/// Numbers of responses.
-#[derive(Debug, Default)]
-struct Seen {
-    right: AtomicUsize,
-    wrong: AtomicUsize,
-    refused: AtomicUsize,
-    aborted: AtomicUsize,
-}
-
-impl Seen {
-    fn note(&self, response: Option<(u16, Vec<u8>)>, right: &[u8]) {
-        let count = match response {
-            None => &self.aborted,
-            Some((200, body)) if body == right => &self.right,
-            Some((200, _)) => &self.wrong,
-            Some(_) => &self.refused,
-        };
-        count.fetch_add(1, Relaxed);
     }
 }
 
@@ -192,14 +167,7 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             recovery = healed.elapsed();
         });
     });
-    let count = |number: &AtomicUsize| number.load(Relaxed) as f64;
-    let note = format!(
-        "{} right, {} refused, {} aborted",
-        count(&seen.right),
-        count(&seen.refused),
-        count(&seen.aborted)
-    );
-    report.line("wrong bodies", count(&seen.wrong), "", Limit::AtMost(0.0), &note);
+    seen.report(report);
     let seconds = recovery.as_secs_f64();
     report.line("an unknown title plays after storage works again", seconds, "s", Limit::AtMost(1.0), "");
 }

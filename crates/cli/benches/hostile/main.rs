@@ -21,6 +21,7 @@ mod client;
 mod connection;
 mod costs;
 mod faulty_storage;
+mod killed;
 mod media;
 #[path = "../cache/nginx.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
@@ -28,12 +29,16 @@ mod nginx;
 #[path = "../cache/origin.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod origin;
+mod priority;
 mod repeated;
 #[path = "../cache/report.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod report;
 mod silent;
 mod slow;
+mod spinning;
+mod streams;
+mod transfer;
 mod under_attack;
 mod viewer;
 
@@ -54,10 +59,12 @@ struct Bench {
 type Row = fn(&Bench, &mut Report);
 
 /// Names of the attacks, which docs/hostile.md describes.
-const ROWS: [(&str, Row); 10] = [
+const ROWS: [(&str, Row); 13] = [
+    ("spinning", spinning::run),
     ("silent", silent::run),
     ("faulty_storage", faulty_storage::run),
     ("joined", slow::joined),
+    ("streams", streams::run),
     ("small_cache", slow::small_cache),
     ("no_cache", slow::no_cache),
     ("cold", slow::cold),
@@ -65,6 +72,7 @@ const ROWS: [(&str, Row); 10] = [
     ("clips", repeated::clips),
     ("files", repeated::files),
     ("unknown", repeated::unknown),
+    ("killed", killed::run),
 ];
 
 fn main() -> ExitCode {
@@ -83,13 +91,15 @@ fn main() -> ExitCode {
         println!("make bench-hostile runs these rows: {}", names.join(" "));
         return ExitCode::SUCCESS;
     }
-    if let Some(missing) = ["nginx", "ffmpeg", "ss"].into_iter().find(|name| tool(name).is_none()) {
+    if let Some(missing) = ["nginx", "ffmpeg", "ss", "chrt"].into_iter().find(|name| tool(name).is_none()) {
         println!("none of the rows can be measured here: {missing} is not installed (make tools)");
         return ExitCode::FAILURE;
     }
 
     let library = Library::make();
     let nginx = Nginx::start(library.root());
+    // In the world, storage has processors of its own too.
+    priority::make_give_way(nginx.id());
     let bench = Bench { nginx, library, with: words("WITH") };
     let mut report = Report::new("hostile", &bench.with);
     for (name, run) in ROWS {

@@ -7,8 +7,10 @@ use crate::{
     under_attack::{self, Target},
 };
 use latemux_testmedia::hostile::{HostileBox, HostileFile, HostileTrack, MAX_SIZE};
+use socket2::{Domain, Socket, Type};
 use std::{
     fs,
+    net::{SocketAddr, TcpStream},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
 };
@@ -80,7 +82,7 @@ fn repeat(bench: &Bench, report: &mut Report, url: impl Fn(u64) -> String + Send
         thread::scope(|scope| {
             for _ in 0..CLIENTS {
                 scope.spawn(|| {
-                    let mut client = Connection::to(target.origin.address);
+                    let mut client = connection(target.origin.address);
                     client.digests = false;
                     while !target.over() {
                         client.request(&url(number.fetch_add(1, Relaxed)), None);
@@ -91,6 +93,14 @@ fn repeat(bench: &Bench, report: &mut Report, url: impl Fn(u64) -> String + Send
         });
     });
     number.into_inner()
+}
+
+/// Connects from an address that the viewer does not have.
+fn connection(server: SocketAddr) -> Connection {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 9], 0)).into()).unwrap();
+    socket.connect(&server.into()).expect("server accepts");
+    Connection::over(TcpStream::from(socket), server)
 }
 
 /// Size of a film in bytes, nearly all of it a hole.

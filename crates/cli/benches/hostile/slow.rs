@@ -24,7 +24,7 @@ fn copy(number: usize) -> String {
 }
 
 /// Connects from an address that the viewer does not have. The client's kernel takes only a little.
-fn connect(server: SocketAddr) -> Option<TcpStream> {
+pub(crate) fn connect(server: SocketAddr) -> Option<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
     socket.set_recv_buffer_size(4096).ok()?;
     socket.bind(&SocketAddr::from(([127, 0, 0, 9], 0)).into()).ok()?;
@@ -40,10 +40,14 @@ fn ask(server: SocketAddr, url: &str) -> Option<TcpStream> {
     Some(client)
 }
 
-/// Returns the URLs of a title's TS segments.
 fn segments(target: &Target<'_>, title: &str, query: &str) -> Vec<String> {
+    segments_of(target.origin.address, title, query)
+}
+
+/// Returns the URLs of a title's TS segments.
+pub(crate) fn segments_of(server: SocketAddr, title: &str, query: &str) -> Vec<String> {
     let lines = |path: &str| -> Vec<String> {
-        let list = crate::client::get(target.origin.address, path);
+        let list = crate::client::get(server, path);
         let lines = list.text().lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.map(|line| format!("/{title}/{line}")).collect()
     };

@@ -4,6 +4,7 @@ use crate::{
     Bench,
     costs::Peaks,
     origin::Origin,
+    priority,
     report::{Limit, Report},
     viewer::{Played, Viewer},
 };
@@ -51,8 +52,8 @@ impl Target<'_> {
 
 /// Starts an origin with a configuration and flags, attacks it, and reports what it cost.
 ///
-/// The attack runs on threads of lower priority. In the world it would run on other machines, and
-/// must not take the processor from the viewer here.
+/// The attack runs on threads that give way to all others. In the world it would run on other
+/// machines, and must not take the processor from the viewer here.
 pub(crate) fn run(
     bench: &Bench,
     report: &mut Report,
@@ -75,7 +76,17 @@ pub(crate) fn run_over(
     let flags: Vec<String> =
         flags.iter().map(|flag| (*flag).to_owned()).chain(bench.with.iter().cloned()).collect();
     let origin = Origin::start(storage, config, &flags);
-    let mut viewer = Viewer::of(&origin);
+    run_beside(bench, report, &origin, Viewer::of(&origin), attack);
+}
+
+/// Does the same with an origin that runs already, and its viewer.
+pub(crate) fn run_beside(
+    bench: &Bench,
+    report: &mut Report,
+    origin: &Origin,
+    mut viewer: Viewer,
+    attack: impl FnOnce(&Target<'_>) + Send,
+) {
     let alone = play_for(&mut viewer, PLAYING);
 
     let peaks = Peaks::default();
@@ -83,10 +94,10 @@ pub(crate) fn run_over(
     let mark = bench.nginx.mark();
     let processor = origin.metric("process_cpu_seconds_total", &[]);
     let beside = thread::scope(|scope| {
-        scope.spawn(|| peaks.watch(&origin, &over));
-        let target = Target { origin: &origin, at_full_force: &begun, over: &over };
+        scope.spawn(|| peaks.watch(origin, &over));
+        let target = Target { origin, at_full_force: &begun, over: &over };
         scope.spawn(move || {
-            rustix::process::nice(10).unwrap();
+            priority::give_way();
             attack(&target);
         });
         begun.wait();
@@ -95,13 +106,14 @@ pub(crate) fn run_over(
         beside
     });
     let processor = origin.metric("process_cpu_seconds_total", &[]) - processor;
-    memory(report, &origin, &peaks);
+    memory(report, origin, &peaks);
     report.line("processor time", processor, "CPU-s", Limit::None, "from the first request of the attack");
     report.line("requests to storage", bench.nginx.since(mark).len() as f64, "", Limit::None, "");
     response_times(report, &alone, &beside);
 }
 
-fn play_for(viewer: &mut Viewer, time: Duration) -> Played {
+/// Lets a viewer play for some time.
+pub(crate) fn play_for(viewer: &mut Viewer, time: Duration) -> Played {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

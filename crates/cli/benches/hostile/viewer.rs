@@ -57,11 +57,23 @@ impl Viewer {
         let segments: Vec<String> =
             uris(list.text()).iter().map(|segment| format!("{folder}/{segment}")).collect();
         let mut viewer = Self { connection, manifest, segments };
-        for n in 0..viewer.segments.len() {
-            let url = viewer.segments[n].clone();
-            viewer.connection.get(&url);
-        }
+        viewer.play_once();
         viewer
+    }
+
+    /// Returns the same viewer over another connection, to an origin with the same titles.
+    pub(crate) fn over(self, connection: Connection) -> Self {
+        let mut moved = Self { connection, ..self };
+        moved.connection.digests = false;
+        moved.play_once();
+        moved
+    }
+
+    /// Requests each segment once.
+    fn play_once(&mut self) {
+        for url in &self.segments {
+            self.connection.get(url);
+        }
     }
 
     /// Plays until `over`, and measures each response. Every thirtieth is a manifest.
