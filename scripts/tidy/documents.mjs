@@ -65,15 +65,18 @@ export function linkedPages(files) {
   return complaints;
 }
 
-/** The page whose tables name a test in each row, as `file::test` or as a file of tests. */
-const WITH_TESTS = "docs/faults.md";
+/** The pages whose tables name a test in each row, as `file::test` or as a file of tests. */
+const WITH_TESTS = ["docs/faults.md", "SECURITY.md"];
 
 /**
  * Refuses names of tests that do not exist. An ellipsis stands for the rest of a name.
  * @param {File[]} files
  */
 export function namedTests(files) {
-  const page = files.find(({ path }) => path === WITH_TESTS);
+  const lines = WITH_TESTS.flatMap((page) => {
+    const text = files.find(({ path }) => path === page)?.text ?? "";
+    return text.split("\n").map((line, place) => [`${page}:${place + 1}`, line]);
+  });
   const rust = files.filter(({ path }) => path.endsWith(".rs"));
   const isTest = (name) => {
     const [pattern, rest] = name.endsWith("…") ? [name.slice(0, -1), "\\w*"] : [name, ""];
@@ -81,12 +84,12 @@ export function namedTests(files) {
     return rust.some(({ path, text }) => path.endsWith(`/${name}.rs`) || declared.test(text));
   };
   const complaints = [];
-  for (const [place, line] of (page?.text ?? "").split("\n").entries()) {
+  for (const [place, line] of lines) {
     // In a table, everything in the last column is a test; elsewhere, everything with a path is.
     const [, cell] = line.match(/^\|.*\|([^|]*)\|\s*$/) ?? [];
     const pattern = cell === undefined ? /`(?:[\w…]+::)+(\w+…?)`/g : /`(?:[\w…]+::)*(\w+…?)`/g;
     for (const [, name] of (cell ?? line).matchAll(pattern)) {
-      if (!isTest(name)) complaints.push(`${WITH_TESTS}:${place + 1}: no test is called ${name}`);
+      if (!isTest(name)) complaints.push(`${place}: no test is called ${name}`);
     }
   }
   return complaints;
