@@ -229,13 +229,12 @@ impl Client {
             let status = response.status();
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 url = redirected(&url, response.headers())?;
-                connection.kept = self.kept(drain(response, exchange).await).map(|stream| (server, stream));
+                connection.kept = drain(response, exchange).await.map(|stream| (server, stream));
                 continue;
             }
             if let Err(failure) = accept(&url, &response) {
                 if !status.is_success() {
-                    connection.kept =
-                        self.kept(drain(response, exchange).await).map(|stream| (server, stream));
+                    connection.kept = drain(response, exchange).await.map(|stream| (server, stream));
                 }
                 return Err(failure);
             }
@@ -246,15 +245,10 @@ impl Client {
             read(&url, response, &mut exchange, &mut count, received).await?;
             let latency = due.elapsed();
             let transfer = sent.elapsed();
-            connection.kept = self.kept(exchange.end().await).map(|stream| (server, stream));
+            connection.kept = exchange.end().await.map(|stream| (server, stream));
             return Ok(Fetched { url, bytes: *received, first_byte, latency, transfer });
         }
         Err(Failure::new(Reason::Redirects, format!("{url}: more than {MAX_REDIRECTS}")))
-    }
-
-    /// Returns the connection of an exchange if the next request is to use it.
-    fn kept(&self, stream: Option<Box<dyn Stream>>) -> Option<Box<dyn Stream>> {
-        stream.filter(|_| self.options.keep_alive)
     }
 
     /// Sends a request and waits for the head of its response.
