@@ -108,6 +108,21 @@ fn nothing_is_requested_behind_the_end() {
 }
 
 #[test]
+fn a_stream_in_its_gap_does_not_request_behind_the_end() {
+    let mut dealer = dealer(3, 500, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    dealer.set_length(300);
+    due(&mut dealer, 0);
+    for (stream, now) in [(0, 0), (1, 10), (2, 100)] {
+        dealer.arrived(stream, ms(now));
+    }
+    dealer.begin(ms(510), None);
+    assert_eq!(due(&mut dealer, 510), [(0, Some(0)), (1, Some(1))]);
+    dealer.behind_end(1, ms(520));
+    assert_eq!(due(&mut dealer, 600), [], "chunk 1 does not exist, so chunk 2 does not either");
+}
+
+#[test]
 fn a_stalled_chunk_goes_to_the_head_of_two_other_queues() {
     let mut dealer = begun(4, 10_000);
     assert_eq!(due(&mut dealer, 0).len(), 4);

@@ -60,6 +60,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn many_urls_of_one_server_made_each_request_slower() {
+        let mut hosts = AllowedHosts::default();
+        for path in 0..100 {
+            hosts.allow_server(&Url::parse(&format!("http://origin.example/{path}")).unwrap());
+        }
+        assert_eq!(hosts.allowed.len(), 1);
+    }
+
+    #[test]
     fn only_the_named_hosts_and_ports_are_allowed() {
         let mut hosts = AllowedHosts::default();
         hosts.allow_server(&Url::parse("http://Origin.example:8080/x").unwrap());
