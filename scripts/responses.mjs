@@ -174,8 +174,7 @@ export async function record(server, { titles = [], bodies } = {}) {
     }
   };
 
-  const library = await send(server, agent, { method: "GET", path: LIBRARY });
-  const listed = JSON.parse(library.body.toString()).titles.map(({ dash }) => dash.replace(/\/\.mpd$/, ""));
+  const listed = await basesOf(server, agent);
   for (const base of new Set([...listed, ...titles.map(encodeBase)])) {
     for (const path of entryPoints(base)) {
       if (path.includes("?")) add({ method: "GET", path });
@@ -193,6 +192,20 @@ export async function record(server, { titles = [], bodies } = {}) {
   while (queue.length > 0) await Promise.all(Array.from({ length: CONCURRENCY }, worker));
   agent.destroy();
   return [...lines].map(([name, line]) => `${name}\t${line}`).sort();
+}
+
+/** Returns the paths of all titles that a server lists, in all folders. */
+async function basesOf(server, agent) {
+  const bases = [];
+  const wanted = [LIBRARY];
+  for (const path of wanted) {
+    const { body } = await send(server, agent, { method: "GET", path });
+    const { folder = "", folders = [], titles, next = null } = JSON.parse(body.toString());
+    bases.push(...titles.map(({ dash }) => dash.replace(/\/\.mpd$/, "")));
+    wanted.push(...folders.map((one) => `${LIBRARY}?${new URLSearchParams({ folder: one.folder })}`));
+    if (next !== null) wanted.push(`${LIBRARY}?${new URLSearchParams({ folder, after: next })}`);
+  }
+  return bases;
 }
 
 /** Percent-encodes a title's base as a path. */

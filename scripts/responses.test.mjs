@@ -121,6 +121,16 @@ describe("a comparison", () => {
   });
 });
 
+/** Returns a page of a library with a title in a folder, on the second page of that folder. */
+function libraryPage(storage, search) {
+  const query = new URLSearchParams(search);
+  const titles = query.get("after") === "more" ? [{ dash: "/film/.mpd" }] : [];
+  const page = { storage, folder: query.get("folder") ?? "", folders: [], titles, next: null };
+  if (!query.has("folder")) page.folders.push({ folder: "a b", name: "a b" });
+  else if (!query.has("after")) page.next = "more";
+  return JSON.stringify(page);
+}
+
 describe("a recording", () => {
   it("holds every segment of every manifest, sorted, and is the same each time", async () => {
     let storage = "here";
@@ -131,7 +141,7 @@ describe("a recording", () => {
         response.setHeader("etag", '"e"');
         response.end(body);
       };
-      if (pathname === "/api/library") reply("application/json", JSON.stringify({ storage, titles: [{ dash: "/film/.mpd" }] }));
+      if (pathname === "/api/library") reply("application/json", libraryPage(storage, search));
       else if (/^\/(film|extra%20one)\/\.mpd$/.test(pathname) && search === "") reply("application/dash+xml", MPD);
       else if (pathname.endsWith(".dash")) reply("video/mp4", pathname);
       else {

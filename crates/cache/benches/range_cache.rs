@@ -8,7 +8,9 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::{Cache, Config, Outcome, RangeCache, SegmentCache, Tier};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
+use latemux_storage::{
+    Key, ListRequest, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::{
     alloc::System,
@@ -61,8 +63,8 @@ impl Storage for Generated {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        async move { Err(StorageError::CannotList(folder.to_string())) }.boxed()
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        async move { Err(StorageError::CannotList(request.folder.to_string())) }.boxed()
     }
 
     fn describe(&self) -> String {

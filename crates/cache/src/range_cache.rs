@@ -8,7 +8,7 @@ use crate::{
     store::Store,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Want};
+use latemux_storage::{ListRequest, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Want};
 use std::{ops::Range, sync::Arc};
 
 /// A storage that keeps the bytes of another storage. It serves only reads of a range of a pinned
@@ -77,8 +77,8 @@ impl Storage for RangeCache {
         self.read_now(request).boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.source.list(folder)
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.source.list(request)
     }
 
     fn describe(&self) -> String {

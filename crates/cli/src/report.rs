@@ -8,7 +8,7 @@ use latemux_load::{
     report::{compare, comparison, comparison_csv, csv, page, summary},
     results::{MAX_PART, Part, Run},
 };
-use latemux_storage::{Key, ReadRequest, StorageError, open};
+use latemux_storage::{Key, ReadRequest, StorageError, list_all, open};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -54,11 +54,14 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
     Ok(Run::merge(run, &parts)?)
 }
 
+/// Most objects in the folder of a run.
+const MAX_PARTS: usize = 100_000;
+
 /// Fetches all parts in a bucket, each with its name.
 async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
     let storage = open(run, &flags.options())?;
     let root = Key::root();
-    let listing = match storage.list(&root).await {
+    let listing = match list_all(&*storage, &root, MAX_PARTS).await {
         // A bucket has no empty folders.
         Err(StorageError::NotFound(_)) => return Ok(Vec::new()),
         listing => listing?,

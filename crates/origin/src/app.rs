@@ -1,7 +1,6 @@
 //! The state that all requests share, made once.
 
 use crate::{
-    api::LibraryCache,
     config::OriginConfig,
     http::client_address::ClientAddresses,
     http::connections::Connections,
@@ -13,6 +12,7 @@ use crate::{
     read::prefetch::Prefetch,
     read::room::ResponseMemory,
     read::segment::SegmentBodies,
+    title::library::Library,
     title::loading_memory::LoadingMemory,
     title::storages::Storages,
     title::titles::Titles,
@@ -53,9 +53,7 @@ pub(crate) struct App {
     pub(crate) config: OriginConfig,
     /// Settings of URLs in the form of nginx-vod-module.
     pub(crate) nginx_vod: Arc<Settings>,
-    pub(crate) library: LibraryCache,
-    /// The served storage, for listing it.
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) library: Arc<Library>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
     pub(crate) manifests: Manifests,
@@ -116,10 +114,9 @@ impl App {
                 finished: segments,
             },
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
-            library: LibraryCache::new(config.recheck_after),
+            library: Arc::new(Library::new(storages.counted(storage, ReadPurpose::Manifest), &config)),
             draining: AtomicBool::new(false),
             unreached: AtomicBool::new(false),
-            storage: storages.counted(storage, ReadPurpose::Manifest),
             metrics,
             clients: Arc::new(ClientAddresses::new(&config.http)),
             responses,

@@ -56,9 +56,11 @@ pub struct OriginConfig {
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
-    /// If true, the player page is served at `/`, and the list of titles at `/api/library`. If
-    /// false, clients find only titles whose URLs they know. Since 0.2.0.
+    /// If true, the player page is served at `/`, and folders and titles are listed at
+    /// `/api/library`. If false, clients find only titles whose URLs they know. Since 0.2.0.
     pub page: bool,
+    /// The list of titles.
+    pub library: LibraryConfig,
     /// If true, responses carry the headers `Server-Timing`, `Latemux-Cache` and
     /// `Latemux-Storage-Requests`, which say how they were made.
     pub debug_headers: bool,
@@ -84,6 +86,7 @@ impl Default for OriginConfig {
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
             page: true,
+            library: LibraryConfig::default(),
             debug_headers: false,
             any_extension: false,
         }
@@ -141,6 +144,53 @@ pub struct SourcesConfig {
     /// folders below it. `/folder` allows that local folder and everything below it, `host` or
     /// `host:port` a server reached by http or https, and `.` the whole storage that is served.
     pub allow: Vec<String>,
+}
+
+/// The list of titles, at `/api/library` and on the player page. What a URL plays does not depend
+/// on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LibraryConfig {
+    /// Folders whose media files are listed as one title: `by-name` those whose files are named as
+    /// renditions of one film, `always` all with at most `max_objects` files, `never` none. Since
+    /// 0.2.0.
+    #[serde(with = "text")]
+    pub folders: FolderTitles,
+}
+
+/// Folders whose media files are listed as one title.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FolderTitles {
+    /// Those whose files are named as renditions of one film: written `by-name`.
+    #[default]
+    ByName,
+    /// All folders with media files: written `always`.
+    Always,
+    /// None: written `never`.
+    Never,
+}
+
+impl FromStr for FolderTitles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "by-name" => Ok(Self::ByName),
+            "always" => Ok(Self::Always),
+            "never" => Ok(Self::Never),
+            _ => Err(format!("'{text}' is neither by-name nor always nor never")),
+        }
+    }
+}
+
+impl fmt::Display for FolderTitles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ByName => "by-name",
+            Self::Always => "always",
+            Self::Never => "never",
+        })
+    }
 }
 
 /// Reading and writing indexes of media files.

@@ -62,9 +62,9 @@ pub enum Error {
         why: String,
     },
     /// More objects than one title may have.
-    #[error("the title has {count} objects, more than the limit of {limit}")]
+    #[error("the title has at least {count} objects, more than the limit of {limit}")]
     TooManyObjects {
-        /// Number of objects found.
+        /// Number of objects found so far.
         count: usize,
         /// Most objects of one title.
         limit: usize,
@@ -252,6 +252,7 @@ impl Error {
             Self::Storage(error) => match error {
                 StorageError::NotFound(_) => (StatusCode::NOT_FOUND, Client),
                 StorageError::CannotList(_) => (StatusCode::UNPROCESSABLE_ENTITY, Storage),
+                StorageError::FolderTooLarge { .. } => (StatusCode::UNPROCESSABLE_ENTITY, Source),
                 StorageError::Changed(_) | StorageError::Throttled { .. } | StorageError::Busy { .. } => {
                     (StatusCode::SERVICE_UNAVAILABLE, Storage)
                 }

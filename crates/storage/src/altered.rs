@@ -1,6 +1,6 @@
 //! A storage whose responses a test alters or observes.
 
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
+use crate::{ListRequest, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ where
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(request)
     }
 
     fn describe(&self) -> String {

@@ -1,6 +1,6 @@
 //! The conformance suite that every storage passes. It panics if a storage does not.
 
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Version, Want};
+use crate::{Key, ListRequest, Listing, Read, ReadRequest, Storage, StorageError, Version, Want, list_all};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, future::BoxFuture};
 use std::sync::Arc;
@@ -206,11 +206,12 @@ async fn awkward_keys(storage: &dyn Storage, fixture: &mut dyn Fixture) {
 
 async fn listing(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     if !fixture.lists() {
-        let e = storage.list(&Key::root()).await.expect_err("cannot list");
+        let e = storage.list(ListRequest::new(&Key::root())).await.expect_err("cannot list");
         assert!(matches!(e, StorageError::CannotList(_)), "{e:?}");
         return;
     }
-    let mut expected = Listing { objects: Vec::new(), folders: vec!["sub".to_owned(), "sub two".to_owned()] };
+    let folders = vec!["sub".to_owned(), "sub two".to_owned()];
+    let mut expected = Listing { folders, ..Listing::default() };
     for (i, name) in (0u8..).zip(AWKWARD.into_iter().filter(|name| !name.contains('/'))) {
         fixture.put(&key(&format!("list/{name}")), pattern(i, usize::from(i))).await;
         expected.objects.push((name.to_owned(), u64::from(i)));
@@ -219,16 +220,42 @@ async fn listing(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     for deep in ["list/sub/a.mp4", "list/sub/b.mp4", "list/sub two/c/d.mp4", "list-beside/e.mp4"] {
         fixture.put(&key(deep), pattern(0, 3)).await;
     }
-    assert_eq!(storage.list(&key("list")).await.expect("list"), expected);
-    let root = storage.list(&Key::root()).await.expect("root");
+    let folder = key("list");
+    assert_eq!(storage.list(ListRequest::new(&folder)).await.expect("list"), expected);
+    pages(storage, &folder, &expected).await;
+    let root = storage.list(ListRequest::new(&Key::root())).await.expect("root");
     for folder in ["list", "list-beside", "deep"] {
         assert!(root.folders.iter().any(|name| name == folder), "{folder} in {root:?}");
     }
     assert!(root.objects.iter().any(|(name, size)| name == "ranges.mp4" && *size == 1_234_567), "{root:?}");
     for absent in ["absent", "list/absent", "ranges.mp4", "lis"] {
-        let e = storage.list(&key(absent)).await.expect_err("absent folder");
+        let e = storage.list(ListRequest::new(&key(absent))).await.expect_err("absent folder");
         assert!(matches!(e, StorageError::NotFound(_)), "{absent}: {e:?}");
     }
+}
+
+/// Pages of a listing hold each name once, and the last one says that it is the last.
+async fn pages(storage: &dyn Storage, folder: &Key, expected: &Listing) {
+    for limit in [1, 2, 3, 1_000_000] {
+        let (mut all, mut after) = (Listing::default(), None);
+        for _ in 0..100 {
+            let request = ListRequest::new(folder).limited(limit).after(after.as_ref());
+            let page = storage.list(request).await.expect("page");
+            assert!(page.len() <= limit, "{limit}: {page:?}");
+            all.objects.extend(page.objects);
+            all.folders.extend(page.folders);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        // Buckets sort folders by their names with a slash.
+        all.folders.sort();
+        assert_eq!((&all, &after), (expected, &None), "{limit}");
+    }
+    assert_eq!(&list_all(storage, folder, expected.len()).await.expect("all"), expected);
+    let e = list_all(storage, folder, expected.len() - 1).await.expect_err("too many names");
+    assert!(matches!(e, StorageError::FolderTooLarge { .. }), "{e:?}");
 }
 
 /// A reader that leaves does not disturb the storage.

@@ -1,6 +1,6 @@
 //! A storage that counts requests, bytes, and the depth to which requests depend on each other.
 
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
+use crate::{Key, ListRequest, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Request {
     /// Name of the object or folder.
     pub key: Key,
-    /// Wanted bytes; `None` for a listing.
+    /// Wanted bytes; `None` for a page of a listing.
     pub want: Option<Want>,
     /// Bytes of the body that were read.
     pub bytes: u64,
@@ -97,11 +97,11 @@ impl Storage for Counting {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
         async move {
-            let (epoch, _, depth) = self.record_request(folder, None);
+            let (epoch, _, depth) = self.record_request(request.folder, None);
             tokio::time::sleep(self.delay).await;
-            let response = self.inner.list(folder).await;
+            let response = self.inner.list(request).await;
             self.record_response(epoch, depth);
             response
         }

@@ -73,6 +73,14 @@ pub enum StorageError {
     /// This storage cannot list folders.
     #[error("{0}: this storage cannot list folders")]
     CannotList(String),
+    /// The folder holds too many names to be listed.
+    #[error("{key}: the folder holds more than {limit} names")]
+    FolderTooLarge {
+        /// Name of the folder.
+        key: String,
+        /// Most names that are listed.
+        limit: usize,
+    },
 }
 
 impl StorageError {
@@ -90,6 +98,7 @@ impl StorageError {
             Self::Unavailable { .. } => "storage_unavailable",
             Self::BadResponse { .. } => "storage_bad_answer",
             Self::CannotList(_) => "cannot_list",
+            Self::FolderTooLarge { .. } => "folder_too_large",
         }
     }
 

@@ -1,6 +1,6 @@
 //! A storage that fails on demand: by a script, or by a seed.
 
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
+use crate::{Key, ListRequest, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream, stream::BoxStream};
 use std::collections::VecDeque;
@@ -208,15 +208,15 @@ impl Storage for Faulty {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
         async move {
-            match self.choose(folder, None) {
+            match self.choose(request.folder, None) {
                 Fault::Error(e) => return Err(e),
                 Fault::Silence => return future::pending().await,
                 Fault::Wait(gate) => gate.pass().await,
                 _ => {}
             }
-            self.inner.list(folder).await
+            self.inner.list(request).await
         }
         .boxed()
     }

@@ -16,6 +16,7 @@ pub mod counting;
 pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fault;
+pub mod listing;
 pub mod mirrored;
 pub mod object;
 pub mod open;
@@ -32,6 +33,7 @@ pub use check::check;
 pub use client::StorageClient;
 pub use counters::{Counters, Registry};
 pub use error::StorageError;
+pub use listing::{ListRequest, Listing, PageToken, list_all};
 pub use mirrored::Mirrored;
 pub use object::{Key, ObjectMeta, Version};
 pub use open::{OpenError, open, open_mirrored, open_object};
@@ -39,15 +41,6 @@ pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides};
 pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
 
 use futures_util::future::BoxFuture;
-
-/// The contents of a folder, one level deep, each list sorted by name in byte order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// Names of the objects directly in it, with their sizes in bytes.
-    pub objects: Vec<(String, u64)>,
-    /// Names of the folders directly in it.
-    pub folders: Vec<String>,
-}
 
 /// A back end, or a layer around one, whose objects are read by byte range.
 pub trait Storage: Send + Sync + std::fmt::Debug {
@@ -59,12 +52,13 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// [`StorageError`] but [`StorageError::CannotList`] if the object cannot be read.
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>>;
 
-    /// Lists the direct contents of a folder (`""` is the root).
+    /// Lists a page of the direct contents of a folder.
     ///
     /// # Errors
     /// [`StorageError::NotFound`] if the folder is empty or missing, [`StorageError::CannotList`]
-    /// if this storage cannot list folders, and other [`StorageError`]s if the back end fails.
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>>;
+    /// if this storage cannot list folders, [`StorageError::FolderTooLarge`] if it can list none
+    /// with so many names, and other [`StorageError`]s if the back end fails.
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>>;
 
     /// Returns the location for people, without secrets.
     fn describe(&self) -> String;

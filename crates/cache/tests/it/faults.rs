@@ -7,7 +7,7 @@ use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream};
 use latemux_cache::Config;
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty};
-use latemux_storage::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
+use latemux_storage::{ListRequest, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,8 +148,8 @@ impl Storage for Lying {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(request)
     }
 
     fn describe(&self) -> String {

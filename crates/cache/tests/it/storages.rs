@@ -5,7 +5,9 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::{Cache, Config, RangeCache};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
-use latemux_storage::{Key, Listing, Memory, Read, ReadRequest, Storage, StorageError, Version, Want};
+use latemux_storage::{
+    Key, ListRequest, Listing, Memory, Read, ReadRequest, Storage, StorageError, Version, Want,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,8 +61,8 @@ impl Storage for Network {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(request)
     }
 
     fn describe(&self) -> String {

@@ -5,7 +5,9 @@ use crate::observe::{
     trace::Trace,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Listing, Outcome, Read, ReadObserver, ReadRequest, Storage, StorageError};
+use latemux_storage::{
+    ListRequest, Listing, Outcome, Read, ReadObserver, ReadRequest, Storage, StorageError,
+};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -72,10 +74,10 @@ impl Storage for Metered {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
         async move {
             self.count(ReadPurpose::Listing);
-            let listing = self.inner.list(folder).await;
+            let listing = self.inner.list(request).await;
             listing.inspect_err(|_| _ = self.totals.of(ReadPurpose::Listing).errors.fetch_add(1, Relaxed))
         }
         .boxed()

@@ -16,7 +16,7 @@ use crate::{
 };
 use latemux_index::media::IndexSource;
 use latemux_storage::{
-    Key, Listing, StorageError, Version,
+    Key, Listing, StorageError, Version, list_all,
     write::{ConditionalPut, WriteError},
 };
 use std::{
@@ -35,6 +35,8 @@ const QUEUE_LIMIT: usize = 256;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longest time for which a listing is reused, because files of one folder often follow each other.
 const LISTING_AGE: Duration = Duration::from_secs(10);
+/// Most names in a folder beside whose media index MP4s are written.
+const MAX_NAMES: usize = 100_000;
 /// Bytes of memory for the versions that were handled already.
 const HANDLED_BYTES: u64 = 4 << 20;
 
@@ -171,7 +173,7 @@ impl IndexWriter {
             return Ok(listing);
         }
         let when = Instant::now();
-        let listing = Arc::new(media.storage.list(folder).await?);
+        let listing = Arc::new(list_all(&*media.storage, folder, MAX_NAMES).await?);
         *self.listed() = Some((folder.clone(), when, listing.clone()));
         Ok(listing)
     }

@@ -49,7 +49,10 @@ impl<K: Hash + Eq> Refused<K> {
 fn is_lasting(error: &Error) -> bool {
     match error {
         Error::Element { error, .. } => is_lasting(error),
-        Error::Storage(error) => matches!(error, StorageError::NotFound(_) | StorageError::CannotList(_)),
+        Error::Storage(error) => matches!(
+            error,
+            StorageError::NotFound(_) | StorageError::CannotList(_) | StorageError::FolderTooLarge { .. }
+        ),
         Error::Index { .. }
         | Error::NoMedia(_)
         | Error::NotOneTitle { .. }

@@ -131,6 +131,86 @@ impl<'a> FileFacts<'a> {
     }
 }
 
+/// Parts of a file's name. They decide where no file has been read.
+#[derive(Debug, PartialEq, Eq)]
+struct NameParts {
+    /// Words and single letters that name the film.
+    film: BTreeSet<String>,
+    /// Words that tell renditions apart.
+    rendition: BTreeSet<String>,
+    /// Numbers from 100 on can be bit rates and sizes.
+    large: Vec<u64>,
+    /// Smaller numbers, such as those of episodes.
+    small: Vec<u64>,
+    /// True for audio and text, which may have names of their own.
+    is_companion: bool,
+}
+
+/// Single letters that are units: `720p`, `800k`, `1280x720`.
+const UNITS: [&str; 5] = ["p", "i", "k", "m", "x"];
+/// Words and extensions of files without video.
+const COMPANIONS: [&str; 17] = [
+    "audio",
+    "aud",
+    "caption",
+    "captions",
+    "sub",
+    "subs",
+    "subtitle",
+    "subtitles",
+    "text",
+    "vtt",
+    "m4a",
+    "cmfa",
+    "cmft",
+    "isma",
+    "ismt",
+    "mp4a",
+    "stereo",
+];
+
+impl NameParts {
+    fn of(name: &str) -> Self {
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        let stem = stem.strip_suffix(".index").unwrap_or(stem);
+        let runs = stem.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+        let runs = runs.filter(|run| !run.is_empty() && !UNITS.contains(&run.as_str()));
+        let (rendition, film): (BTreeSet<_>, _) =
+            runs.partition(|run| RENDITION_WORDS.contains(&run.as_str()));
+        let is_other = |word: &str| COMPANIONS.contains(&word);
+        let is_companion = rendition.iter().any(|word| is_other(word)) || is_other(&extension.to_lowercase());
+        let (large, small) = numbers(stem).into_iter().partition(|number| *number >= 100);
+        Self { film, rendition, large, small, is_companion }
+    }
+
+    /// Returns true if the names state different renditions of one film.
+    fn is_rendition_beside(&self, other: &Self) -> bool {
+        let has_other_rate = || {
+            self.large.len() == other.large.len()
+                && self.large.iter().zip(&other.large).any(|(&x, &y)| !is_near(x, y))
+        };
+        self.film == other.film
+            && self.small == other.small
+            && (self.rendition != other.rendition || has_other_rate())
+    }
+}
+
+/// Returns true if the names of a folder's files alone say that these are renditions of one film.
+/// If in doubt they do not: each file can be played by itself.
+pub(crate) fn are_named_as_renditions(names: &[&str]) -> bool {
+    let parts = names.iter().map(|name| NameParts::of(name));
+    let (companions, pictures): (Vec<_>, Vec<_>) = parts.partition(|name| name.is_companion);
+    let Some(first) = pictures.first() else { return false };
+    if names.len() == 1 {
+        return first.film.is_empty();
+    }
+    let pairs = || {
+        pictures.iter().enumerate().flat_map(|(n, one)| pictures.iter().take(n).map(move |two| (one, two)))
+    };
+    pairs().all(|(one, two)| one.is_rendition_beside(two))
+        && companions.iter().all(|name| first.film.is_empty() || !first.film.is_disjoint(&name.film))
+}
+
 /// Returns why two of the files cannot be renditions of one film, or `None` if all can.
 pub(crate) fn contradiction(files: &[FileFacts<'_>]) -> Option<String> {
     let has_video = files.iter().any(|file| !file.videos.is_empty());
@@ -194,15 +274,15 @@ fn is_near(a: u64, b: u64) -> bool {
 /// Returns true if two names differ only in numbers that can be bit rates or sizes, as
 /// `film-300.mp4` and `film-6000.mp4` do. The numbers of episodes are smaller or closer.
 fn state_other_rates(a: &str, b: &str) -> bool {
-    let is_digit = |c: &char| c.is_ascii_digit();
-    let without = |name: &str| name.chars().filter(|c| !is_digit(c)).collect::<String>();
-    let numbers = |name: &str| -> Vec<u64> {
-        name.split(|c: char| !is_digit(&c)).filter_map(|digits| digits.parse().ok()).collect()
-    };
+    let without = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let (ours, theirs) = (numbers(a), numbers(b));
     without(a) == without(b)
         && ours.len() == theirs.len()
         && ours.iter().zip(&theirs).any(|(&x, &y)| x.min(y) >= 100 && !is_near(x, y))
+}
+
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 /// Returns the words of a file's name that name the film: runs of at least two letters, in lower
@@ -255,6 +335,44 @@ mod tests {
             vec![audio("eng.m4a", 180.0), audio("deu.m4a", 180.02)],
         ] {
             assert_eq!(contradiction(&files), None, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn names_alone_say_that_files_are_renditions() {
+        for names in [
+            &["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"][..],
+            &["film-hd.mp4", "film-sd.mp4"],
+            &["Tears of Steel 1280x720 3000k.mp4", "Tears of Steel 640x360 800k.mp4", "tears-audio.mp4"],
+            &["film_300.mp4", "film_600.mp4", "film_1200.mp4", "film.m4a"],
+            &["s01e07-720p.mp4", "s01e07-1080p.mp4"],
+            &["avc.cmfv", "hevc.cmfv", "eng.cmfa"],
+            &["video.mp4"],
+            &["720p.index.mp4", "360p.index.mp4"],
+        ] {
+            assert!(are_named_as_renditions(names), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_films_was_one_title_of_many_renditions() {
+        for names in [
+            &["one.mp4", "two.mp4"][..],
+            &["film-1.mp4", "film-2.mp4"],
+            &["s01e01.mp4", "s01e02.mp4"],
+            &["s01e01-720p.mp4", "s01e02-1080p.mp4"],
+            &["show-101.mp4", "show-102.mp4", "show-201.mp4"],
+            &["alien-720p.mp4", "brazil-1080p.mp4"],
+            &["a-360.mp4", "b-720.mp4"],
+            &["01 song.m4a", "02 song.m4a"],
+            &["film-hd.mp4", "film-sd.mp4", "song.m4a"],
+            &["v-avc.cmfv", "v-hevc.cmfv", "eng.cmfa"],
+            &["film.mp4", "film (copy).mp4"],
+            &["film 1984.mp4", "film 2010.mp4"],
+            &["film.mp4"],
+            &[],
+        ] {
+            assert!(!are_named_as_renditions(names), "{names:?}");
         }
     }
 

@@ -3,12 +3,17 @@
 use crate::Error;
 use futures_util::StreamExt;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifest, parse};
-use latemux_storage::{Key, Listing, ReadRequest, Storage, StorageError};
+use latemux_storage::{Key, ListRequest, Listing, ReadRequest, Storage, StorageError};
 use std::collections::BTreeSet;
 
 /// Extensions of media files.
 const MEDIA: [&str; 14] =
     ["mp4", "m4v", "m4a", "mov", "3gp", "3g2", "f4v", "cmfv", "cmfa", "cmft", "ismv", "isma", "ismt", "mp4a"];
+
+/// Most names of a folder that are listed to find its media files.
+const MAX_NAMES: usize = 10_000;
+/// Most pages of such a listing. A bucket may send pages with few names or none.
+const MAX_PAGES: usize = 20;
 
 /// The end of a comma list.
 const LIST: &str = ".urlset";
@@ -57,15 +62,55 @@ pub(crate) async fn resolve(
         let manifest = read_manifest(storage, &key).await?;
         return Ok(Resolved::Manifest { key, manifest });
     }
-    let listing = match storage.list(&key).await {
+    let listing = match list_media(storage, &key, limit).await {
         Ok(listing) => listing,
-        Err(error) => return not_a_folder(key, error, limits.any_extension),
+        Err(Error::Storage(error)) => return not_a_folder(key, error, limits.any_extension),
+        Err(error) => return Err(error),
     };
     // A size of 0 means that an HTML listing did not give the size.
     let listed = |(name, size): (&str, u64)| Some((key.join(name)?, Some(size).filter(|&size| size > 0)));
     let files: Vec<_> = media_files(&listing).filter_map(listed).collect();
     check(files.len())?;
     Ok(Resolved::Folder(files))
+}
+
+/// Lists a folder until it is known whether it has more than `limit` media files. A folder may hold
+/// any number of other files, so no more than [`MAX_NAMES`] names are listed.
+async fn list_media(storage: &dyn Storage, folder: &Key, limit: usize) -> Result<Listing, Error> {
+    let mut all = Listing::default();
+    let mut names = 0;
+    for page in 0..MAX_PAGES {
+        let after = all.next.take();
+        let mut request = ListRequest::new(folder).after(after.as_ref());
+        // The first page tells most folders apart. A storage that can send the rest at once does.
+        if page > 0 {
+            request = request.limited(MAX_NAMES - names);
+        }
+        let found = storage.list(request).await?;
+        names += found.len();
+        all.objects.extend(found.objects.into_iter().filter(|(name, _)| is_media(name)));
+        // Of all files with one stem, an index MP4 or at least one other is part of the title,
+        // whatever the pages that follow hold.
+        let stems: BTreeSet<&str> = all.objects.iter().map(|(name, _)| media_stem(name)).collect();
+        if stems.len() > limit {
+            return Err(Error::TooManyObjects { count: stems.len(), limit });
+        }
+        if found.next.is_none() {
+            all.objects.sort();
+            return Ok(all);
+        }
+        if names >= MAX_NAMES {
+            break;
+        }
+        all.next = found.next;
+    }
+    Err(StorageError::FolderTooLarge { key: folder.to_string(), limit: names }.into())
+}
+
+/// Returns the name of a media file without its extension, or without `.index.mp4`.
+fn media_stem(name: &str) -> &str {
+    let stem = || name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    indexed_stem(name).unwrap_or_else(stem)
 }
 
 /// Returns what a base names that cannot be listed.
@@ -110,10 +155,7 @@ pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = (&str, u64)
     let objects = || listing.objects.iter().map(|(name, size)| (name.as_str(), *size));
     let media = || objects().filter(|(name, _)| is_media(name));
     let indexed: BTreeSet<&str> = media().filter_map(|(name, _)| indexed_stem(name)).collect();
-    media().filter(move |(name, _)| {
-        let stem = name.rsplit_once('.').map_or(*name, |(stem, _)| stem);
-        indexed_stem(name).is_some() || !indexed.contains(stem)
-    })
+    media().filter(move |(name, _)| indexed_stem(name).is_some() || !indexed.contains(media_stem(name)))
 }
 
 /// Returns the name of an index MP4's media, without extension. Returns `None` for the name of any
@@ -206,7 +248,7 @@ mod tests {
     fn an_index_mp4_hides_its_media_in_a_folder() {
         let names = ["a.index.mp4", "a.mp4", "b.mp4", "c.cmfv", "c.index.mp4", "notes.txt", ".index.mp4"];
         let objects = names.map(|name| (name.to_owned(), 1)).to_vec();
-        let listing = Listing { objects, folders: Vec::new() };
+        let listing = Listing { objects, ..Listing::default() };
         let media: Vec<&str> = media_files(&listing).map(|(name, _)| name).collect();
         assert_eq!(media, ["a.index.mp4", "b.mp4", "c.index.mp4", ".index.mp4"]);
     }

@@ -7,7 +7,9 @@ use crate::{
 };
 use futures_util::future::BoxFuture;
 use latemux_cache::Cache;
-use latemux_storage::{Key, Listing, Options, Outcome, Read, ReadRequest, Storage, StorageError, Version};
+use latemux_storage::{
+    Key, ListRequest, Listing, Options, Outcome, Read, ReadRequest, Storage, StorageError, Version,
+};
 use std::sync::Arc;
 
 /// Reason of a bypass, in metrics and log, if there is no range cache.
@@ -83,8 +85,8 @@ impl Storage for MediaStorage {
         self.inner.read(request)
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(request)
     }
 
     fn describe(&self) -> String {

@@ -190,14 +190,60 @@ async fn a_range_of_ts_reads_only_what_it_needs() {
 /// Each request for the library listed every folder.
 #[tokio::test(start_paused = true)]
 async fn the_library_is_listed_once_in_ten_seconds() {
-    let memory = library();
-    let counted = Counted::new(memory);
-    let (status, _, requests) = counted.get("/api/library").await;
-    assert_eq!(status, 200);
-    assert!(requests > 1);
+    let counted = Counted::new(library());
+    assert_eq!(counted.get("/api/library").await, (200, String::new(), 1));
     assert_eq!(counted.get("/api/library").await, (200, String::new(), 0));
     tokio::time::advance(Duration::from_secs(10)).await;
-    assert_eq!(counted.get("/api/library").await, (200, String::new(), requests));
+    assert_eq!(counted.get("/api/library").await, (200, String::new(), 1));
+}
+
+/// Returns a storage with files of these names in the folder `f`.
+fn folder_of(names: impl Iterator<Item = String>) -> Arc<Memory> {
+    let memory = Memory::new();
+    names.for_each(|name| _ = memory.put(key(&format!("f/{name}")), "x"));
+    Arc::new(memory)
+}
+
+/// All of the folder was listed, 100 pages of a bucket, before the error was known.
+#[tokio::test(start_paused = true)]
+async fn a_folder_title_among_100_000_films_was_refused_only_after_listing_them_all() {
+    let counted = Counted::new(folder_of((0..100_000).map(|n| format!("{n:06}.mp4"))));
+    assert_eq!(counted.get("/f/.mpd").await, (422, "too_many_objects".to_owned(), 1));
+    // The answer is remembered.
+    assert_eq!(counted.get("/f/.mpd").await.2, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_title_among_100_000_pictures_is_refused_after_two_listings() {
+    let pictures = (0..100_000).map(|n| format!("{n:06}.jpg"));
+    let counted = Counted::new(folder_of(pictures));
+    let (status, reason, requests) = counted.get("/f/.mpd").await;
+    assert_eq!((status, reason.as_str(), requests), (422, "folder_too_large", 2));
+    assert_eq!(counted.get("/f/.mpd").await.2, 0);
+}
+
+/// A film among several thousand pictures, which come before it by name.
+#[tokio::test]
+async fn a_folder_title_is_found_among_other_files() {
+    let memory = folder_of((0..9000).map(|n| format!("{n:06}.jpg")));
+    for name in crate::server::HARBOUR {
+        memory.put(key(&format!("f/{name}")), crate::server::sample(&format!("harbour/{name}")));
+    }
+    let counted = Counted::new(memory);
+    assert_eq!(counted.get("/f/.mpd").await.0, 200);
+}
+
+/// Index MP4s and the files that they hide count once.
+#[tokio::test]
+async fn a_folder_of_many_hidden_files_is_not_too_large() {
+    let memory = Memory::new();
+    for number in 0..64 {
+        for extension in ["index.mp4", "mp4", "cmfv", "m4v"] {
+            memory.put(key(&format!("f/v{number}.{extension}")), "x");
+        }
+    }
+    let counted = Counted::new(Arc::new(memory));
+    assert_eq!(counted.get("/f/.mpd").await.1, "not_mp4");
 }
 
 /// Each refused request wrote a line, so that a flood of them filled the disk of the log.

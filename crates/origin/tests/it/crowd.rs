@@ -9,7 +9,9 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::Cache;
 use latemux_origin::{Origin, Resources};
-use latemux_storage::{Key, Listing, Options, Read, ReadRequest, Storage, StorageClient, StorageError};
+use latemux_storage::{
+    ListRequest, Listing, Options, Read, ReadRequest, Storage, StorageClient, StorageError,
+};
 use std::{
     collections::HashMap,
     pin::pin,
@@ -46,8 +48,8 @@ impl Storage for PiecewiseStorage {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.0.list(folder)
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.0.list(request)
     }
 
     fn describe(&self) -> String {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
+use latemux_storage::{ListRequest, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 
 /// Folder of sparse objects.
 #[derive(Debug, Default)]
@@ -60,9 +60,9 @@ impl Storage for Sparse {
         .boxed()
     }
 
-    fn list<'a>(&'a self, _folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+    fn list<'a>(&'a self, _request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
         let objects = self.0.iter().map(|object| (object.name.clone(), object.listed)).collect();
-        async { Ok(Listing { objects, folders: Vec::new() }) }.boxed()
+        async { Ok(Listing { objects, ..Listing::default() }) }.boxed()
     }
 
     fn describe(&self) -> String {

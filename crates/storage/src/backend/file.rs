@@ -19,10 +19,12 @@
 //! are read: a FIFO or a device is not found.
 
 use super::frames::FramePool;
-use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version, Want};
+use crate::{
+    Key, ListRequest, Listing, ObjectMeta, PageToken, Read, ReadRequest, Storage, StorageError, Version, Want,
+};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -38,8 +40,8 @@ pub const FRAME: usize = 256 * 1024;
 const JOBS: usize = 64;
 /// Maximum number of descriptors kept open between reads.
 const OPEN_FILES: usize = 64;
-/// Maximum number of names in one folder.
-const MAX_NAMES: usize = 100_000;
+/// Maximum number of names in one folder that is listed. Reading as many takes about a second.
+const MAX_NAMES: usize = 1_000_000;
 /// The error of [`Inner::resolve`] for a link that leaves the root. No call used here returns it.
 const LINK_OUTSIDE: ErrorKind = ErrorKind::CrossesDevices;
 /// Timeout of a file call, including the time its job waits for a thread.
@@ -174,30 +176,50 @@ impl Inner {
         Some((open.get(key, (now.dev(), now.ino()))?, now))
     }
 
-    fn list(&self, folder: &Key) -> Result<Listing, StorageError> {
+    /// Lists a page: the first names in byte order behind the last name of the page before. All
+    /// names are read, but only those of the page are kept and looked at.
+    fn list(&self, folder: &Key, after: Option<&str>, limit: usize) -> Result<Listing, StorageError> {
         let failed = |e: io::Error| failed(folder, &e);
-        let mut listing = Listing::default();
-        for entry in std::fs::read_dir(self.resolve(folder).map_err(failed)?).map_err(failed)? {
+        let path = self.resolve(folder).map_err(failed)?;
+        let mut names = BTreeSet::new();
+        let mut is_cut = false;
+        for (count, entry) in std::fs::read_dir(&path).map_err(failed)?.enumerate() {
+            if count >= MAX_NAMES {
+                return Err(StorageError::FolderTooLarge { key: folder.to_string(), limit: MAX_NAMES });
+            }
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            let Some(key) = folder.join(&name) else { continue };
+            let is_behind = after.is_none_or(|after| name.as_str() > after);
+            if !is_behind || folder.join(&name).is_none() {
+                continue;
+            }
+            names.insert(name);
+            if names.len() > limit {
+                names.pop_last();
+                is_cut = true;
+            }
+        }
+        let next = names.last().filter(|_| is_cut).map(|last| PageToken::new(last.as_str()));
+        let mut listing = Listing { next, ..Listing::default() };
+        for name in names {
             // Removed in the meantime, a dangling link, or a link that leads out: not listed.
-            let Ok(meta) = self.resolve(&key).and_then(std::fs::metadata) else { continue };
+            let Some(meta) = self.metadata(&path.join(&name)) else { continue };
             if meta.is_dir() {
                 listing.folders.push(name);
             } else if meta.is_file() {
                 listing.objects.push((name, meta.len()));
             }
-            if listing.folders.len() + listing.objects.len() > MAX_NAMES {
-                let detail = format!("the folder holds more than {MAX_NAMES} names");
-                return Err(StorageError::BadResponse { key: folder.to_string(), detail });
-            }
         }
-        if listing == Listing::default() {
-            return Err(StorageError::NotFound(folder.to_string()));
-        }
-        listing.objects.sort();
-        listing.folders.sort();
         Ok(listing)
+    }
+
+    /// Returns the metadata of an entry of a folder inside this one. A link is followed.
+    fn metadata(&self, entry: &Path) -> Option<Metadata> {
+        let meta = std::fs::symlink_metadata(entry).ok()?;
+        if !meta.is_symlink() {
+            return Some(meta);
+        }
+        let target = entry.canonicalize().ok()?;
+        target.starts_with(&self.root).then(|| target.metadata().ok())?
     }
 }
 
@@ -409,10 +431,12 @@ impl Storage for Folder {
         .boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
         async move {
-            let name = folder.clone();
-            self.run(folder, move |inner| inner.list(&name)).await
+            let name = request.folder.clone();
+            let after = request.after.map(|token| token.as_str().to_owned());
+            let job = move |inner: &Inner| inner.list(&name, after.as_deref(), request.limit);
+            self.run(request.folder, job).await?.or_not_found(request)
         }
         .boxed()
     }

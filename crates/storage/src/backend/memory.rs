@@ -1,6 +1,6 @@
 //! Objects in memory, for tests and the built-in sample library.
 
-use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
+use crate::{Key, ListRequest, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,8 @@ impl Memory {
         Ok(Read { object: ObjectMeta { size: version.size, version: version.clone() }, range, body })
     }
 
-    fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
+    fn list_now(&self, request: ListRequest<'_>) -> Result<Listing, StorageError> {
+        let folder = request.folder;
         let prefix = if folder.as_str().is_empty() { String::new() } else { format!("{folder}/") };
         let mut listing = Listing::default();
         let mut folders = BTreeSet::new();
@@ -83,10 +84,7 @@ impl Memory {
             }
         }
         listing.folders = folders.into_iter().collect();
-        if listing == Listing::default() {
-            return Err(StorageError::NotFound(folder.to_string()));
-        }
-        Ok(listing)
+        listing.cut(request)
     }
 }
 
@@ -104,8 +102,8 @@ impl Storage for Memory {
         async move { self.get(&request) }.boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        async move { self.list_now(folder) }.boxed()
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        async move { self.list_now(request) }.boxed()
     }
 
     fn describe(&self) -> String {

@@ -9,7 +9,8 @@
 
 use super::http::client::{Client, Failure};
 use super::http::fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec, error_code};
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
+use crate::listing::PAGE;
+use crate::{Key, ListRequest, Listing, PageToken, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -21,7 +22,7 @@ use object_store::{
     ClientOptions, Extensions, GetOptions, GetRange, MultipartUpload, ObjectStore, PutMode, PutPayload,
     RetryConfig, UpdateVersion,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +31,6 @@ use tokio::time::timeout;
 
 /// Largest listing or credentials in bytes. It exceeds a page of 1000 keys of 1024 bytes.
 const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
-const MAX_NAMES: usize = 100_000;
 
 /// Objects in a bucket, below a prefix.
 #[derive(Debug)]
@@ -224,45 +224,36 @@ impl Bucket {
         Self { fetch, service, name }
     }
 
-    async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
+    async fn list_now(&self, request: ListRequest<'_>) -> Result<Listing, StorageError> {
+        let folder = request.folder;
         let path = self.service.path(folder)?;
         let prefix = if path.as_ref().is_empty() { String::new() } else { format!("{path}/") };
+        let mut extensions = Extensions::new();
+        let sent = SentListing::default();
+        extensions.insert(sent.clone());
+        let options = PaginatedListOptions {
+            delimiter: Some("/".into()),
+            page_token: request.after.map(|token| token.as_str().to_owned()),
+            max_keys: Some(request.limit.min(PAGE)),
+            extensions,
+            ..PaginatedListOptions::default()
+        };
+        let page = self.service.lists.list_paginated((!prefix.is_empty()).then_some(&prefix), options).await;
+        let page = page.map_err(|e| match sent.0.load(Relaxed) {
+            true => error(folder, &e),
+            false => no_credentials(folder, &e),
+        })?;
         // Sorted by name. A folder and an object may have the same name.
-        let mut objects = BTreeMap::new();
-        let mut folders = BTreeMap::new();
         let below = |path: &Path| {
             let name = path.as_ref().strip_prefix(&prefix)?;
             Key::root().join(name).map(|_| name.to_owned())
         };
-        let mut page_token = None;
-        loop {
-            let mut extensions = Extensions::new();
-            let sent = SentListing::default();
-            extensions.insert(sent.clone());
-            let delimiter = Some("/".into());
-            let options =
-                PaginatedListOptions { delimiter, page_token, extensions, ..PaginatedListOptions::default() };
-            let page =
-                self.service.lists.list_paginated((!prefix.is_empty()).then_some(&prefix), options).await;
-            let page = page.map_err(|e| match sent.0.load(Relaxed) {
-                true => error(folder, &e),
-                false => no_credentials(folder, &e),
-            })?;
-            objects.extend(page.result.objects.iter().filter_map(|o| Some((below(&o.location)?, o.size))));
-            folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
-            if objects.len() + folders.len() > MAX_NAMES {
-                let detail = format!("the folder holds more than {MAX_NAMES} names");
-                return Err(StorageError::BadResponse { key: folder.to_string(), detail });
-            }
-            page_token = page.page_token;
-            if page_token.is_none() {
-                break;
-            }
-        }
-        if objects.is_empty() && folders.is_empty() {
-            return Err(StorageError::NotFound(folder.to_string()));
-        }
-        Ok(Listing { objects: objects.into_iter().collect(), folders: folders.into_keys().collect() })
+        let objects = page.result.objects.iter().filter_map(|o| Some((below(&o.location)?, o.size)));
+        let objects: BTreeMap<_, _> = objects.collect();
+        let folders: BTreeSet<_> = page.result.common_prefixes.iter().filter_map(below).collect();
+        let next = page.page_token.map(PageToken::new);
+        let objects = objects.into_iter().collect();
+        Listing { objects, folders: folders.into_iter().collect(), next }.or_not_found(request)
     }
 
     /// Stores an object with one request, completely or not at all.
@@ -329,8 +320,8 @@ impl Storage for Bucket {
         self.fetch.read(request).boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.list_now(folder).boxed()
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.list_now(request).boxed()
     }
 
     fn describe(&self) -> String {

@@ -10,7 +10,7 @@ pub use permits::{HeldPermits, Permits, call_on_behalf_of, current_client, on_be
 
 use crate::backend::http::retry::Account;
 use crate::counters::{Counters, GaugeGuard, increment};
-use crate::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError};
+use crate::{Key, ListRequest, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -84,9 +84,9 @@ impl StorageClient {
         Ok(read)
     }
 
-    async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
-        let _permit = self.begin(folder).await?;
-        self.core.count_fault(self.core.inner.list(folder).await)
+    async fn list_now(&self, request: ListRequest<'_>) -> Result<Listing, StorageError> {
+        let _permit = self.begin(request.folder).await?;
+        self.core.count_fault(self.core.inner.list(request).await)
     }
 
     async fn begin(&self, key: &Key) -> Result<Permit, StorageError> {
@@ -167,8 +167,8 @@ impl Storage for StorageClient {
         self.read_now(request).boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.list_now(folder).boxed()
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.list_now(request).boxed()
     }
 
     fn describe(&self) -> String {

@@ -7,7 +7,8 @@
 mod breaker;
 
 use crate::counters::{Counters, increment};
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageClient, StorageError, Version, Want, check};
+use crate::{Key, ListRequest, Listing, PageToken, Read, ReadRequest, Storage, StorageClient, StorageError};
+use crate::{Version, Want, check};
 use breaker::{Breaker, Change};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -225,9 +226,24 @@ impl Mirrored {
         Ok(read)
     }
 
-    async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
-        let listed = self.group.ask(UseOfMirrors::WhileFailing, |storage| storage.list(folder)).await;
-        listed.map(|(listing, _)| listing)
+    /// Lists a page. A later page comes from the member that the page before came from, because no
+    /// other one understands its token.
+    async fn list_now(&self, request: ListRequest<'_>) -> Result<Listing, StorageError> {
+        let (mut page, number) = match request.after {
+            None => self.group.ask(UseOfMirrors::WhileFailing, |storage| storage.list(request)).await?,
+            Some(token) => {
+                let unknown = || StorageError::NotFound(request.folder.to_string());
+                let (number, token) = token.as_str().split_once(':').ok_or_else(unknown)?;
+                let number: usize = number.parse().map_err(|_| unknown())?;
+                let member = self.group.members.get(number).ok_or_else(unknown)?;
+                let token = PageToken::new(token);
+                let listed = member.storage.list(request.after(Some(&token))).await;
+                member.note(&listed);
+                (listed?, number)
+            }
+        };
+        page.next = page.next.map(|token| PageToken::new(format!("{number}:{}", token.as_str())));
+        Ok(page)
     }
 }
 
@@ -236,8 +252,8 @@ impl Storage for Mirrored {
         self.read_now(request).boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.list_now(folder).boxed()
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.list_now(request).boxed()
     }
 
     /// Returns the location of the storage itself, whose name the cache uses too.

@@ -4,7 +4,9 @@
 use futures_util::{FutureExt, StreamExt, future::join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty, Gate};
-use latemux_storage::{Key, Memory, Options, Read, ReadRequest, Storage, StorageClient, StorageError, open};
+use latemux_storage::{
+    Key, ListRequest, Memory, Options, Read, ReadRequest, Storage, StorageClient, StorageError, open,
+};
 use latemux_testmedia::http_server::{Reply, Server, Then};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -95,7 +97,7 @@ async fn waiting_for_a_permit_times_out() {
     let error = open_read(&client).await.unwrap_err();
     assert!(matches!(&error, StorageError::Busy { after, .. } if *after == 10 * SECOND), "{error:?}");
     assert_eq!((begun.elapsed().as_secs(), error.reason()), (10, "storage_busy"));
-    let error = client.list(&Key::root()).await.unwrap_err();
+    let error = client.list(ListRequest::new(&Key::root())).await.unwrap_err();
     assert_eq!(error.reason(), "storage_busy");
     let figures = client.counters().figures();
     assert_eq!((figures.busy, figures.waited, figures.queued), (2, 2, 0));
@@ -295,7 +297,7 @@ async fn requests_and_bytes_are_counted() {
     let client = StorageClient::new(memory(), &options);
     whole(&client).await.unwrap();
     whole(&client).await.unwrap();
-    client.list(&Key::root()).await.unwrap();
+    client.list(ListRequest::new(&Key::root())).await.unwrap();
     let [(name, counters)] = options.registry.all().try_into().unwrap();
     assert_eq!(name, client.describe());
     let figures = counters.figures();

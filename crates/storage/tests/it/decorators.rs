@@ -2,7 +2,7 @@ use futures_util::{StreamExt, future};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
 use latemux_storage::fault::{Fault, Faulty, Gate};
-use latemux_storage::{Key, Memory, ReadRequest, Storage, StorageError};
+use latemux_storage::{Key, ListRequest, Memory, ReadRequest, Storage, StorageError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn counting_tells_parallel_from_sequential() {
     future::join_all(["a", "b", "c"].map(|name| take(&counting, name))).await;
     assert_eq!(counting.depth(), 1);
     take(&counting, "a").await.unwrap();
-    assert!(counting.list(&Key::root()).await.is_ok());
+    assert!(counting.list(ListRequest::new(&Key::root())).await.is_ok());
     assert_eq!(counting.depth(), 3);
     let requests = counting.take();
     assert_eq!(

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect, pattern};
-use latemux_storage::{Folder, Key, ReadRequest, Storage, StorageError};
+use latemux_storage::{Folder, Key, ListRequest, ReadRequest, Storage, StorageError};
 use std::fs;
 use std::io::{Seek, Write};
 use std::os::unix::fs::symlink;
@@ -87,13 +87,34 @@ async fn links_stay_in_the_folder() {
     {
         assert!(not_found(&error(&folder, name).await), "{name}");
     }
-    let listing = folder.list(&Key::root()).await.unwrap();
+    let listing = folder.list(ListRequest::new(&Key::root())).await.unwrap();
     let names: Vec<_> = listing.objects.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(
         (names, listing.folders),
         (vec!["absolute.mp4", "relative.mp4"], vec!["in".into(), "linked".into()])
     );
-    assert!(not_found(&folder.list(&key("out-folder")).await.unwrap_err()));
+    assert!(not_found(&folder.list(ListRequest::new(&key("out-folder"))).await.unwrap_err()));
+}
+
+/// A page was made by looking at every file of the folder.
+#[tokio::test]
+async fn a_page_of_a_folder_holds_the_first_names_behind_the_page_before() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in (0..40).rev() {
+        fs::write(dir.path().join(format!("{number:02}.mp4")), "x").unwrap();
+    }
+    let folder = Folder::new(dir.path()).unwrap();
+    let root = Key::root();
+    let request = ListRequest::new(&root).limited(15);
+    let first = folder.list(request).await.unwrap();
+    let names: Vec<_> = first.objects.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names.len(), names[0], names[14]), (15, "00.mp4", "14.mp4"));
+    // A name that was removed between two pages does not matter.
+    fs::remove_file(dir.path().join("14.mp4")).unwrap();
+    let second = folder.list(request.after(first.next.as_ref())).await.unwrap();
+    assert_eq!(second.objects[0].0, "15.mp4");
+    let third = folder.list(request.after(second.next.as_ref())).await.unwrap();
+    assert_eq!((third.objects.len(), third.next), (10, None));
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use futures_util::StreamExt;
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty};
 use latemux_storage::{
-    Key, Memory, Mirrored, Options, ReadRequest, Storage, StorageClient, StorageError, Version, Want,
+    Key, ListRequest, Memory, Mirrored, Options, ReadRequest, Storage, StorageClient, StorageError, Version,
+    Want,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -160,7 +161,10 @@ async fn an_unknown_version_comes_from_a_mirror_only_while_storage_counts_as_fai
     pair.set(0, down());
     for _ in 0..4 {
         assert_eq!(pair.get(Want::Head(10), None).await.unwrap_err().reason(), "storage_unavailable");
-        assert_eq!(pair.both.list(&Key::root()).await.unwrap_err().reason(), "storage_unavailable");
+        assert_eq!(
+            pair.both.list(ListRequest::new(&Key::root())).await.unwrap_err().reason(),
+            "storage_unavailable"
+        );
         pair.set(0, Fault::None);
         pair.get(Want::Head(10), None).await.unwrap();
         pair.set(0, down());
@@ -170,7 +174,34 @@ async fn an_unknown_version_comes_from_a_mirror_only_while_storage_counts_as_fai
         pair.get(Want::Head(10), None).await.unwrap_err();
     }
     assert_eq!(pair.get(Want::Head(10), None).await.unwrap(), mirror[..10]);
-    assert_eq!(pair.both.list(&Key::root()).await.unwrap().objects.len(), 1);
+    assert_eq!(pair.both.list(ListRequest::new(&Key::root())).await.unwrap().objects.len(), 1);
+}
+
+/// Only the storage that made the token of a page understands it.
+#[tokio::test(start_paused = true)]
+async fn the_pages_of_a_listing_come_from_one_storage() {
+    let content = pattern(1, SIZE);
+    let pair = Pair::new(&content, &content);
+    let root = Key::root();
+    for objects in &pair.objects {
+        objects.put(Key::new("another.mp4").unwrap(), content.clone());
+    }
+    let first = || ListRequest::new(&root).limited(1);
+    let page = pair.both.list(first()).await.unwrap();
+    let own = page.next.unwrap();
+    assert_eq!(page.objects[0].0, "another.mp4");
+    let version = pair.version().await;
+    pair.suspend(&version).await;
+    let before = pair.requests();
+    pair.both.list(first().after(Some(&own))).await.unwrap_err();
+    assert_eq!((pair.requests()[0], pair.requests()[1]), (before[0] + 1, before[1]));
+    // The first page comes from the mirror now, and so does the next, although storage works again.
+    let mirrored = pair.both.list(first()).await.unwrap().next.unwrap();
+    pair.set(0, Fault::None);
+    let before = pair.requests();
+    let last = pair.both.list(first().after(Some(&mirrored))).await.unwrap();
+    assert_eq!((last.objects.len(), last.next), (1, None));
+    assert_eq!((pair.requests()[0], pair.requests()[1]), (before[0], before[1] + 1));
 }
 
 /// While storage fails, requests do not wait for it. A probe notices that it works again.

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::{
-    AccessKeys, Key, Options, ReadRequest, S3Overrides, Storage, StorageError, Version, Want, open, stand_in,
+    AccessKeys, Key, ListRequest, Options, ReadRequest, S3Overrides, Storage, StorageError, Version, Want,
+    open, stand_in,
 };
 use latemux_testmedia::http_server::{Reply, Request, Server, Then};
 use std::sync::Arc;
@@ -605,7 +606,7 @@ async fn listings_over_plain_http() {
     ] {
         let server = Server::start(move |_, _| reply.clone()).await;
         let storage = open(&format!("{}/vod?token=t", server.address), &options(&server)).unwrap();
-        let e = storage.list(&Key::new("a b").unwrap()).await.unwrap_err();
+        let e = storage.list(ListRequest::new(&Key::new("a b").unwrap())).await.unwrap_err();
         assert_eq!(e.reason(), expected);
         assert_eq!(server.requests()[0].target, "/vod/a%20b/?token=t");
     }
@@ -626,9 +627,49 @@ async fn listings_over_s3() {
     ] {
         let server = Server::start(move |_, _| Reply::new(status, &[], body)).await;
         let storage = open("s3://bucket/vod", &options(&server)).unwrap();
-        let e = storage.list(&Key::root()).await.unwrap_err();
+        let e = storage.list(ListRequest::new(&Key::root())).await.unwrap_err();
         assert_eq!((e.reason(), server.requests().len()), (expected, requests), "{status}: {e}");
     }
+}
+
+/// A folder with more names than were asked for was read to its end.
+#[tokio::test]
+async fn a_page_of_a_bucket_is_one_request() {
+    let server = Server::start(|n, _| {
+        let more = if n == 0 { "<NextContinuationToken>a/b=</NextContinuationToken>" } else { "" };
+        let page = format!(
+            "<ListBucketResult><IsTruncated>{}</IsTruncated>{more}<Contents><Key>vod/x/{n}.mp4</Key>\
+             <LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>7</Size></Contents>\
+             <Contents><Key>elsewhere/y.mp4</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>\
+             <Size>7</Size></Contents></ListBucketResult>",
+            n == 0
+        );
+        Reply::new(200, &[], page.as_bytes())
+    })
+    .await;
+    let storage = open("s3://bucket/vod", &options(&server)).unwrap();
+    let folder = Key::new("x").unwrap();
+    let request = ListRequest::new(&folder).limited(5000);
+    let first = storage.list(request).await.unwrap();
+    assert_eq!((first.objects, server.requests().len()), (vec![("0.mp4".to_owned(), 7)], 1));
+    let second = storage.list(request.limited(3).after(first.next.as_ref())).await.unwrap();
+    assert_eq!((second.objects, second.next), (vec![("1.mp4".to_owned(), 7)], None));
+    let targets: Vec<_> = server.requests().iter().map(|request| request.target.clone()).collect();
+    assert!(
+        targets[0].contains("max-keys=1000") && !targets[0].contains("continuation-token"),
+        "{targets:?}"
+    );
+    assert!(targets[1].contains("max-keys=3") && targets[1].contains("continuation-token=a%2Fb%3D"));
+    assert!(targets.iter().all(|target| target.contains("prefix=vod%2Fx%2F")), "{targets:?}");
+}
+
+#[tokio::test]
+async fn a_directory_listing_of_endless_length_is_named_as_the_reason() {
+    let page = vec![b' '; 9 << 20];
+    let server = Server::start(move |_, _| Reply::new(200, &[("Content-Type", "text/html")], &page)).await;
+    let storage = open(&server.address, &options(&server)).unwrap();
+    let e = storage.list(ListRequest::new(&Key::root())).await.unwrap_err();
+    assert_eq!((e.reason(), server.requests().len()), ("folder_too_large", 1));
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use latemux_storage::conformance::{self, Fixture, collect};
 use latemux_storage::open::open_bucket;
 use latemux_storage::write::{ConditionalPut, WriteError, destination, writable};
 use latemux_storage::{
-    AccessKeys, Bucket, Key, Memory, Options, ReadRequest, S3Overrides, Storage, StorageError, open,
+    AccessKeys, Bucket, Key, ListRequest, Memory, Options, ReadRequest, S3Overrides, Storage, StorageError,
+    open,
 };
 use latemux_testmedia::process::{Process, tool};
 use std::fs;
@@ -71,7 +72,7 @@ async fn missing_buckets_were_taken_for_missing_objects() {
     let storage = open("s3://absent", &options(endpoint, "secret")).unwrap();
     let key = Key::new("x").unwrap();
     assert!(matches!(storage.read(ReadRequest::head(&key, 1)).await, Err(StorageError::NoBucket(_))));
-    assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NoBucket(_))));
+    assert!(matches!(storage.list(ListRequest::new(&Key::root())).await, Err(StorageError::NoBucket(_))));
 }
 
 /// Objects are written in pieces, large ones in parts, and become visible only when complete.

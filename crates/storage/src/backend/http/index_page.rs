@@ -91,6 +91,7 @@ mod tests {
         Listing {
             objects: objects.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect(),
             folders: folders.iter().map(|name| (*name).to_owned()).collect(),
+            next: None,
         }
     }
 

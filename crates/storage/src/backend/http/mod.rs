@@ -8,7 +8,7 @@ mod index_page;
 mod response_head;
 pub(crate) mod retry;
 
-use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
+use crate::{Key, ListRequest, Listing, Read, ReadRequest, Storage, StorageError};
 use client::Client;
 use fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -21,7 +21,10 @@ use url::Url;
 
 /// All characters except the unreserved ones of RFC 3986, 2.3. Servers decode them once.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// Largest directory listing in bytes.
 const INDEX_PAGE: usize = 8 * 1024 * 1024;
+/// Least number of names that a larger listing has, if their lines have the usual length.
+const LISTED_NAMES: usize = 50_000;
 const AGENT: &str = concat!("latemux/", env!("CARGO_PKG_VERSION"));
 
 /// Objects below an `http` or `https` address.
@@ -107,12 +110,18 @@ impl HttpServer {
         Self { fetch: Arc::new(Fetch::new(client, base.clone())), base }
     }
 
-    async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
+    async fn list_now(&self, list: ListRequest<'_>) -> Result<Listing, StorageError> {
+        let folder = list.folder;
         let request = http::Request::builder().header(ACCEPT, "application/json, text/html");
         let request = self.base.finish(folder, request, true)?;
         let failed = |failure: client::Failure| failure.into_error(folder.as_str());
-        let (head, page) =
-            self.fetch.client.document(request, INDEX_PAGE).await.map_err(failed)?.into_parts();
+        let (head, page) = match self.fetch.client.document(request, INDEX_PAGE).await {
+            Ok(response) => response.into_parts(),
+            Err(client::Failure::TooLong(_)) => {
+                return Err(StorageError::FolderTooLarge { key: folder.to_string(), limit: LISTED_NAMES });
+            }
+            Err(failure) => return Err(failed(failure)),
+        };
         let cannot_list = || StorageError::CannotList(folder.to_string());
         match head.status {
             StatusCode::OK => {}
@@ -123,10 +132,7 @@ impl HttpServer {
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let listing = index_page::parse(kind, &page).ok_or_else(cannot_list)?;
-        if listing == Listing::default() {
-            return Err(StorageError::NotFound(folder.to_string()));
-        }
-        Ok(listing)
+        listing.cut(list)
     }
 }
 
@@ -135,8 +141,8 @@ impl Storage for HttpServer {
         self.fetch.read(request).boxed()
     }
 
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.list_now(folder).boxed()
+    fn list<'a>(&'a self, request: ListRequest<'a>) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.list_now(request).boxed()
     }
 
     fn describe(&self) -> String {
