@@ -9,7 +9,7 @@ import { launchBrowser } from "../lib/browser.mjs";
 import { startOrigin } from "../lib/origin.mjs";
 import { PlayerPage } from "../lib/player-page.mjs";
 
-/** More titles than the origin lists. All but two are damaged. */
+/** More titles than the origin lists at a time. All but two are damaged. */
 const MANY = 1005;
 
 let origin;
@@ -71,21 +71,27 @@ const cutOff = (page) =>
     return [...menus.map((menu) => menu.selectedOptions[0].label), ...(fits ? [] : [manifest.value])];
   });
 
+/** Goes to the folder `harbour`, and opens the title that its files are. */
+async function openHarbour(page) {
+  await page.locator('#titles a[data-folder="harbour"]').click();
+  await page.locator('#titles a[data-title="harbour"]').click();
+  await page.waitForURL(/title=harbour/);
+}
+
 describe("page", { concurrency: 2 }, () => {
   it("lists the library and plays a title that is clicked", () =>
     visit({}, async (viewer, page) => {
       const titles = page.getByRole("navigation").getByRole("listitem");
       await titles.first().waitFor();
       const bases = await titles.locator("a").evaluateAll((links) => links.map((link) => link.dataset.title));
-      assert.deepEqual(bases.sort(), ["buoy.mp4", "ferry.mp4", "harbour", "lighthouse.mp4"]);
+      assert.deepEqual(bases, [undefined, "buoy.mp4", "ferry.mp4", "lighthouse.mp4"]);
 
       await viewer.ready();
       viewer.record.action();
-      await page.getByRole("link", { name: "harbour" }).click();
-      await page.waitForURL(/title=harbour/);
+      await openHarbour(page);
       await viewer.ready();
       await viewer.plays(1);
-      assert.match(page.url(), /\?title=harbour&protocol=dash&player=dash\.js$/);
+      assert.match(page.url(), /\?folder=harbour&title=harbour&protocol=dash&player=dash\.js$/);
       assert.equal(await page.getByLabel("Manifest").inputValue(), `${origin.address}harbour/.mpd`);
     }));
 
@@ -331,7 +337,7 @@ describe("page", { concurrency: 2 }, () => {
       viewer.record.action();
       const body = '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011"><Period><AdaptationSet mimeType="text/vtt"><Representation/></AdaptationSet></Period></MPD>';
       await page.route("**/harbour/.mpd", (route) => route.fulfill({ contentType: "application/dash+xml", body }));
-      await page.getByRole("link", { name: "harbour" }).click();
+      await openHarbour(page);
       await page.locator("#player[data-state=error]").waitFor();
       assert.deepEqual(await viewer.errors(), ["The title has neither video nor audio."]);
     }));
@@ -345,8 +351,7 @@ describe("page", { concurrency: 2 }, () => {
       await page.getByRole("link", { name: "lighthouse" }).click();
       await requested;
       viewer.record.action();
-      await page.getByRole("link", { name: "harbour" }).click();
-      await page.waitForURL(/title=harbour/);
+      await openHarbour(page);
       await viewer.ready();
       await viewer.plays(1);
     }));
@@ -361,7 +366,7 @@ describe("page", { concurrency: 2 }, () => {
       }));
   }
 
-  it("says that a large library is not listed whole, and finds its titles", () =>
+  it("lists a large folder page by page, and searches what is listed", () =>
     visit(
       {},
       async (viewer, page) => {
@@ -370,27 +375,69 @@ describe("page", { concurrency: 2 }, () => {
         assert.match(page.url(), /title=title-0002\.mp4/);
         assert.equal(await page.locator("#titles .obstacle").count(), 2);
         const titles = page.locator("#titles li:visible");
-        assert.equal(await titles.count(), 1000);
-        assert.equal(await page.locator("#found").textContent(), "1,000 titles");
-        await page.getByText("The library has more titles than are listed here.").waitFor();
+        assert.equal(await titles.count(), 500);
+        assert.equal(await page.locator("#found").textContent(), "500 listed");
+        await page.getByText("The search covers only what is listed.").waitFor();
         const height = await page.evaluate(() => document.documentElement.scrollHeight);
         assert.ok(height < 3000, `${height} px high`);
 
         viewer.record.action();
-        await page.getByLabel("Search").fill("mp4 0777");
-        assert.deepEqual(await titles.allTextContents(), ["title-0777title-0777.mp4"]);
-        assert.equal(await page.locator("#found").textContent(), "1 of 1,000 titles");
+        const find = page.getByLabel("Search the names listed here");
+        await find.fill("mp4 0777");
+        assert.equal(await titles.count(), 0);
+        await page.getByRole("button", { name: "More" }).click();
+        await page.getByText("1 of 1,000 listed").waitFor();
+        assert.deepEqual(await titles.allTextContents(), ["title-0777 title-0777.mp4"]);
+        await find.focus();
         await page.keyboard.press("Enter");
         await page.waitForURL(/title=title-0777\.mp4/);
         await viewer.ready();
         await viewer.plays(1);
 
-        await page.getByLabel("Search").fill("no such title");
-        assert.equal(await titles.count(), 0);
-        await page.getByLabel("Search").fill("");
+        await find.fill("");
         assert.equal(await titles.count(), 1000);
+        await page.getByRole("button", { name: "More" }).click();
+        await page.getByText("1,005 listed").waitFor();
+        assert.equal(await page.getByRole("button", { name: "More" }).count(), 0);
+        assert.equal(await page.locator("#library-note").isVisible(), false);
       },
       { faults: REFUSED, at: large },
+    ));
+
+  it("goes through folders and back while a title plays, and names the folder in its URL", () =>
+    visit({ title: "ferry.mp4", protocol: "dash" }, async (viewer, page) => {
+      await viewer.ready();
+      await viewer.plays(1);
+      await page.locator('#titles a[data-folder="harbour"]').click();
+      await page.waitForURL(/\?folder=harbour&title=ferry\.mp4&protocol=dash/);
+      await page.locator('#titles a[data-title="harbour"]').waitFor();
+      assert.equal(await page.locator("#trail").textContent(), "Libraryharbour");
+      await viewer.plays(0.5);
+      await page.goBack();
+      await page.locator('#titles a[data-title="buoy.mp4"]').waitFor();
+      await page.goForward();
+      await page.locator('#titles a[data-title="harbour"]').waitFor();
+      await page.getByRole("navigation").getByRole("link", { name: "Library" }).click();
+      await page.locator('#titles a[data-title="buoy.mp4"]').waitFor();
+      assert.match(page.url(), /\/\?title=ferry\.mp4/);
+      await viewer.plays(0.5);
+
+      viewer.record.action();
+      await page.goto(`${origin.address}?folder=harbour`);
+      await viewer.ready();
+      assert.match(page.url(), /\?folder=harbour&title=harbour/);
+    }));
+
+  it("says that a folder does not exist, and leads back", () =>
+    visit(
+      { folder: "no/such" },
+      async (viewer, page) => {
+        await page.getByText("The library cannot be loaded. The origin's response: 404, no/such: not found").waitFor();
+        await page.getByRole("navigation").getByRole("link", { name: "Library" }).click();
+        await page.locator('#titles a[data-title="buoy.mp4"]').waitFor();
+      },
+      // The page opens a title when there is one to open.
+      { faults: REFUSED },
     ));
 
   it("plays HEVC, or shows an error if this browser cannot", () =>
@@ -406,8 +453,8 @@ describe("page", { concurrency: 2 }, () => {
     }));
 
   it("fits a narrow screen", () =>
-    visit({ title: "harbour" }, async (viewer, page) => {
-      await page.setViewportSize({ width: 360, height: 780 });
+    visit({ folder: "harbour", title: "harbour" }, async (viewer, page) => {
+      await page.setViewportSize({ width: 320, height: 780 });
       await viewer.ready();
       const [content, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(content <= screen, `${content} px of content on a screen of ${screen} px`);

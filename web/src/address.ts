@@ -41,8 +41,19 @@ export function fromQuery(query: string): Selection | null {
   return selection(named, isProtocol(protocol) ? protocol : "dash", isPlayer(player) ? player : null);
 }
 
-export function toQuery({ title, part, protocol, player }: Selection): string {
-  return `?${new URLSearchParams({ title, ...(part && { part }), protocol, player })}`;
+/** Returns the query of a link to a selection. The library beside it shows `folder`. */
+export function toQuery({ title, part, protocol, player }: Selection, folder: string): string {
+  return `?${new URLSearchParams({ ...(folder && { folder }), title, ...(part && { part }), protocol, player })}`;
+}
+
+/** Reads the folder that the library shows. */
+export function folderOf(query: string): string {
+  return new URLSearchParams(query).get("folder")?.replace(/^\/+|\/+$/g, "") ?? "";
+}
+
+/** Returns the query of a link to a folder, while nothing is selected. */
+export function folderQuery(folder: string): string {
+  return folder === "" ? "/" : `?${new URLSearchParams({ folder })}`;
 }
 
 /**

@@ -1,8 +1,19 @@
-// The player page. The address bar holds the selection (title, protocol, player). Opening a
-// selection closes the session before it.
+// The player page. The address bar holds the folder that the library shows, and the selection
+// (title, protocol, player). Opening a selection closes the session before it.
 
-import { addressOf, basePath, fromQuery, fromText, manifestAddress, selection, toQuery, type Selection } from "./address";
-import { filterTitles, loadLibrary, markCurrent, markObstacle, showTitles, type Library } from "./library";
+import {
+  addressOf,
+  basePath,
+  folderOf,
+  folderQuery,
+  fromQuery,
+  fromText,
+  manifestAddress,
+  selection,
+  toQuery,
+  type Selection,
+} from "./address";
+import { addEntries, filterEntries, loadPage, markCurrent, markObstacle, showTrail, type Page } from "./library";
 import { request } from "./origin";
 import { PlayerView } from "./player-view";
 import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
@@ -27,7 +38,14 @@ const manifest = element<HTMLTextAreaElement>("manifest");
 const view = new PlayerView(element("player"));
 const traffic = new TrafficView(element("downloads"));
 
+const more = element<HTMLButtonElement>("more");
+
 let current: Selection | null = null;
+/** The folder that the library shows. */
+let folder = folderOf(location.search);
+/** The token of the folder's next page. */
+let nextPage: string | null = null;
+let stopListing = new AbortController();
 /** Closes the open session. Opening another one waits until this has completed. */
 let close: () => Promise<void> = async () => {};
 
@@ -139,7 +157,7 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     const inDash = selection(chosen, "dash", chosen.player);
     const foundInDash = obstacles(tracks, inDash.protocol, inDash.player);
     if (manner.anyProtocol && foundInDash.length < found.length) {
-      history.replaceState(null, "", toQuery(inDash));
+      history.replaceState(null, "", toQuery(inDash, folder));
       // Not awaited: it waits until this session has ended.
       void open(inDash, { ...manner, anyProtocol: false });
       return null;
@@ -184,74 +202,110 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
 
 function linkTo(chosen: Selection): HTMLAnchorElement {
   const link = document.createElement("a");
-  link.href = toQuery(chosen);
+  link.href = toQuery(chosen, folder);
   link.textContent = `Play it as ${protocols[chosen.protocol].label}`;
   return link;
 }
 
 /** Opens a selection as a step in the browser's history. */
 function go(chosen: Selection, manner?: Manner): void {
-  history.pushState(null, "", toQuery(chosen));
+  history.pushState(null, "", toQuery(chosen, folder));
   void open(chosen, manner);
   // The library is below the player on narrow screens.
   element("title").scrollIntoView({ block: "nearest" });
 }
 
-async function listTitles(): Promise<void> {
+/** Returns the address of the page while the library shows `path`. */
+const folderLink = (path: string): string => (current ? toQuery(current, path) : folderQuery(path));
+
+/** Lists a folder in place of the one before. */
+async function listFolder(path: string): Promise<void> {
+  folder = path;
+  titles.replaceChildren();
+  showTrail(element("trail"), folder, folderLink);
+  await listPage(null);
+}
+
+/** Lists the first page of the folder, or adds another one. */
+async function listPage(after: string | null): Promise<void> {
+  stopListing.abort();
+  const stop = (stopListing = new AbortController());
   const loading = element("loading");
+  [loading.hidden, more.hidden] = [false, true];
+  loading.textContent = "Loading the library…";
   try {
-    const library = await loadLibrary();
+    const page = await loadPage(folder, after, stop.signal);
+    if (stop.signal.aborted) return;
     loading.hidden = true;
-    showTitles(titles, library.titles, ({ base }) => toQuery(selection({ title: base, part: "" }, protocolChosen(), null)));
+    const title = (base: string) => toQuery(selection({ title: base, part: "" }, protocolChosen(), null), folder);
+    const first = addEntries(titles, page, { folder: folderLink, title });
     markCurrent(titles, current?.title ?? null);
-    describe(library);
-    if (!current) await openFirst(library);
+    describe(page);
+    if (after !== null) first?.focus();
+    else if (!current) await openFirst(page);
   } catch (error) {
-    loading.textContent = `The library cannot be loaded. ${(error as Error).message}`;
+    if (!stop.signal.aborted) loading.textContent = `The library cannot be loaded. ${(error as Error).message}`;
   }
 }
 
-/** Says how many titles are found, and what is not listed. */
-function describe({ listable, truncated, titles: all }: Library): void {
-  search.hidden = all.length === 0;
+/** Says what is listed, and what is not. */
+function describe({ listable, next }: Page): void {
+  const isEmpty = titles.children.length === 0;
+  nextPage = next;
+  more.hidden = next === null;
+  search.hidden = isEmpty;
   const note = element("library-note");
-  note.hidden = listable && !truncated && all.length > 0;
+  note.hidden = listable && next === null && !isEmpty;
   if (!listable) note.textContent = "This storage cannot be listed. Open a title by its path.";
-  else if (truncated) note.textContent = "The library has more titles than are listed here. Open the others by their path.";
-  else note.textContent = "There are no titles.";
-  showFound(all.length);
+  else if (next !== null) note.textContent = "The folder holds more than is listed here. The search covers only what is listed.";
+  else note.textContent = folder === "" ? "There are no titles." : "There are no titles in this folder.";
+  showFound();
 }
 
-function showFound(all: number): void {
-  const shown = filterTitles(titles, element<HTMLInputElement>("words").value);
+function showFound(): void {
+  const all = titles.children.length;
+  const shown = filterEntries(titles, element<HTMLInputElement>("words").value);
   const count = (value: number) => value.toLocaleString("en");
-  element("found").textContent = shown === all ? `${count(all)} ${all === 1 ? "title" : "titles"}` : `${count(shown)} of ${count(all)} titles`;
+  element("found").textContent = shown === all ? `${count(all)} listed` : `${count(shown)} of ${count(all)} listed`;
 }
 
 /** Opens the first title that can be played here, unless the viewer is faster. */
-async function openFirst({ titles: all }: Library): Promise<void> {
+async function openFirst({ titles: all, folder: from }: Page): Promise<void> {
   for (const { base } of all.slice(0, MAX_TRIED)) {
     const chosen = selection({ title: base, part: "" }, protocolChosen(), null);
     const why = await readTracks(chosen).then(
       (tracks) => (tracks.length === 0 ? NO_TRACKS : obstacles(tracks, chosen.protocol, chosen.player).find(({ isFatal }) => isFatal)?.message),
       (error: Error) => error.message,
     );
-    if (current) return;
+    if (current || folder !== from) return;
     if (why === undefined) {
-      history.replaceState(null, "", toQuery(chosen));
+      history.replaceState(null, "", toQuery(chosen, folder));
       return open(chosen, { isPaused: true });
     }
     markObstacle(titles, base, why);
   }
 }
 
-titles.addEventListener("click", (event) => {
+/** Opens the folder or title of a link, unless the viewer wants a new tab. */
+function follow(event: MouseEvent): void {
   const link = (event.target as Element).closest("a");
-  if (!link?.dataset.title || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const { title, folder: path } = link.dataset;
+  if (title === undefined && path === undefined) return;
   event.preventDefault();
-  go(selection({ title: link.dataset.title, part: "" }, protocolChosen(), current?.player ?? null), { anyProtocol: true });
-});
-search.addEventListener("input", () => showFound(titles.children.length));
+  if (title !== undefined) {
+    go(selection({ title, part: "" }, protocolChosen(), current?.player ?? null), { anyProtocol: true });
+  } else if (path !== undefined) {
+    history.pushState(null, "", folderLink(path));
+    element<HTMLInputElement>("words").value = "";
+    void listFolder(path);
+  }
+}
+
+titles.addEventListener("click", follow);
+element("trail").addEventListener("click", follow);
+more.addEventListener("click", () => void listPage(nextPage));
+search.addEventListener("input", showFound);
 search.addEventListener("submit", (event) => {
   event.preventDefault();
   titles.querySelector<HTMLAnchorElement>("li:not([hidden]) a")?.click();
@@ -279,10 +333,12 @@ element("copy").addEventListener("click", async () => {
 });
 window.addEventListener("popstate", () => {
   const chosen = fromQuery(location.search);
-  if (chosen) void open(chosen);
-  else location.reload();
+  if (!chosen && current) return location.reload();
+  const path = folderOf(location.search);
+  if (path !== folder) void listFolder(path);
+  if (chosen && (!current || toQuery(chosen, "") !== toQuery(current, ""))) void open(chosen);
 });
 
-void listTitles();
+void listFolder(folder);
 const linked = fromQuery(location.search);
 if (linked) void open(linked);
