@@ -51,10 +51,12 @@ pub enum OpenError {
 /// [`OpenError`] if the location is invalid. A missing server or missing permissions show with the
 /// first read.
 pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
-    Ok(Arc::new(open_client(location, options)?))
+    // Commands read a few objects, and places that files refer to are many.
+    Ok(Arc::new(open_client(location, &Options { connections_ahead: 0, ..options.clone() })?))
 }
 
-/// Opens a storage, like [`open`], together with the mirrors that the options name.
+/// Opens a storage to be served: like [`open`], but together with the mirrors that the options
+/// name, and with connections that are opened ahead.
 ///
 /// # Errors
 /// [`OpenError`] for the same causes as [`open`].

@@ -40,6 +40,10 @@ pub struct Options {
     /// If true, connections are kept open for further requests. If false, each request opens its
     /// own.
     pub reuse_connections: bool,
+    /// Connections to the HTTP server or object store that is served which are opened before
+    /// requests need them, from the start on. One that is used, or that the server closes, is
+    /// replaced. 0 opens none. Since 0.2.0.
+    pub connections_ahead: usize,
     /// Most requests in flight to one HTTP server or object store. A request is in flight from its
     /// start until its body has ended or is dropped. Later requests wait, and clients have their
     /// turns. One client address has at most an eighth of the requests in flight, or 16. Slow
@@ -91,6 +95,7 @@ impl Default for Options {
             retry_percent: 20,
             retry_burst: 50,
             reuse_connections: true,
+            connections_ahead: 16,
             max_in_flight: 512,
             queue_timeout: Duration::from_secs(10),
             hedge_after: Duration::ZERO,

@@ -12,6 +12,8 @@ pub struct Request {
     pub method: String,
     /// Request target: path and query.
     pub target: String,
+    /// 1-based number of its connection, in the order of acceptance.
+    pub connection: usize,
     headers: Vec<(String, String)>,
 }
 
@@ -103,8 +105,9 @@ impl Server {
             while let Ok((stream, _)) = listener.accept().await {
                 counted.send_modify(|(taken, _)| *taken += 1);
                 let (handler, log, counted) = (Arc::clone(&handler), Arc::clone(&shared), counted.clone());
+                let number = counted.borrow().0;
                 tokio::spawn(async move {
-                    if connection(stream, handler, log).await {
+                    if connection(number, stream, handler, log).await {
                         counted.send_modify(|(_, hung)| *hung += 1);
                     }
                 });
@@ -116,6 +119,12 @@ impl Server {
     /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.borrow().0
+    }
+
+    /// Waits until this many connections have been accepted.
+    pub async fn connected(&self, connections: usize) {
+        // The sender lives as long as `self`, so the wait cannot fail.
+        let _ = self.connections.subscribe().wait_for(|(taken, _)| *taken >= connections).await;
     }
 
     /// Waits until the client has closed this many hanging connections.
@@ -131,7 +140,12 @@ impl Server {
 }
 
 /// Serves one connection. Returns true if the client closed it while it hung.
-async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<Request>>>) -> bool {
+async fn connection(
+    number: usize,
+    mut stream: TcpStream,
+    handler: Handler,
+    log: Arc<Mutex<Vec<Request>>>,
+) -> bool {
     let mut buffer = Vec::new();
     loop {
         let end = loop {
@@ -143,7 +157,7 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
                 Ok(_) => {}
             }
         };
-        let request = parse(std::str::from_utf8(&buffer[..end]).expect("a head in UTF-8"));
+        let request = parse(number, std::str::from_utf8(&buffer[..end]).expect("a head in UTF-8"));
         buffer.drain(..end + 4);
         let reply = {
             let mut log = log.lock().expect("no handler panicked");
@@ -169,7 +183,7 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
     }
 }
 
-fn parse(head: &str) -> Request {
+fn parse(connection: usize, head: &str) -> Request {
     let mut lines = head.split("\r\n");
     let mut first = lines.next().unwrap_or_default().split(' ');
     let mut word = || first.next().unwrap_or_default().to_owned();
@@ -178,5 +192,5 @@ fn parse(head: &str) -> Request {
         let (name, value) = line.split_once(':').expect("a header with a colon");
         (name.to_owned(), value.trim().to_owned())
     };
-    Request { method, target, headers: lines.map(header).collect() }
+    Request { method, target, connection, headers: lines.map(header).collect() }
 }

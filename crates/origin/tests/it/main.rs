@@ -15,6 +15,7 @@ mod client;
 mod clients;
 mod clocks;
 mod connections;
+mod connections_ahead;
 mod cost;
 mod crowd;
 mod early;

@@ -4,6 +4,7 @@
 //! keeps one TLS library in the tree. The certificate authorities are those of the system (or of
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR`).
 
+use super::ahead::AheadConnector;
 use super::connection::{OnSurplus, Surplus, WatchedConnector};
 use super::response_head::{content_coding, retry_after};
 use super::retry::Account;
@@ -11,12 +12,12 @@ use crate::counters::increment;
 use crate::{Options, StorageError};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_ENCODING, HeaderValue};
-use http::{StatusCode, response};
+use http::{StatusCode, Uri, response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::{self, connect::HttpConnector, connect::capture_connection};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use latemux_quantity::millis;
 use object_store::client::{HttpRequest, HttpRequestBody};
 use rustls::{ClientConfig, RootCertStore};
@@ -26,6 +27,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 /// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back
@@ -146,7 +148,9 @@ pub(crate) fn is_throttling(status: StatusCode) -> bool {
 }
 
 /// Sends requests over connections that it opens.
-type Pool = legacy::Client<WatchedConnector<HttpsConnector<HttpConnector>>, HttpRequestBody>;
+type Pool = legacy::Client<WatchedConnector<Connector>, HttpRequestBody>;
+/// Opens connections, some of them before they are needed.
+type Connector = AheadConnector<HttpsConnector<HttpConnector>, MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// The body of a response.
 #[derive(Debug)]
@@ -202,6 +206,7 @@ pub(crate) struct Client {
     /// Opens a connection for each request.
     unpooled: Pool,
     distrust: Arc<Distrust>,
+    connector: Connector,
     connect_timeout: Duration,
     first_byte_timeout: Duration,
     stall_timeout: Duration,
@@ -230,24 +235,31 @@ impl Client {
         let distrust = Arc::new(Distrust::new());
         let noted = Arc::clone(&distrust);
         let on_surplus = OnSurplus(Arc::new(move || noted.note_surplus()));
-        let connector = WatchedConnector { inner: connector, on_surplus };
+        let connector = AheadConnector::new(connector, options.connections_ahead);
+        let watched = WatchedConnector { inner: connector.clone(), on_surplus };
         let pool = |idle| {
             legacy::Client::builder(TokioExecutor::new())
                 .http1_max_buf_size(READ_BUFFER)
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
                 .pool_max_idle_per_host(idle)
-                .build(connector.clone())
+                .build(watched.clone())
         };
         Ok(Self {
             pool: pool(if options.reuse_connections { IDLE_CONNECTIONS } else { 0 }),
             unpooled: pool(0),
             distrust,
+            connector,
             connect_timeout: options.connect_timeout,
             first_byte_timeout: options.first_byte_timeout,
             stall_timeout: options.stall_timeout,
             account,
         })
+    }
+
+    /// Opens connections to the server of an address ahead of requests, if none are yet.
+    pub(crate) fn keep_connections(&self, address: &Uri) {
+        self.connector.keep(address, self.connect_timeout);
     }
 
     /// Returns the longest time that a small response may reasonably take with all its retries.

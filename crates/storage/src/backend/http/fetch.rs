@@ -155,6 +155,7 @@ impl Fetch {
     ) -> Result<(ResponseHead, ResponseBody), Refusal> {
         let request = self.requests.build(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
+        self.client.keep_connections(&address);
         let (head, body) = match self.client.send(request).await {
             Ok(response) => response,
             Err(failure) => {

@@ -1,5 +1,6 @@
 //! Objects on any HTTP server that supports byte ranges.
 
+mod ahead;
 pub(crate) mod client;
 mod connection;
 pub(crate) mod fetch;
