@@ -76,6 +76,13 @@ group_servers() {
   fi
 }
 
+# Types and schemas of others, which check the documents of the lab.
+group_lab() {
+  have go || return 0
+  (cd lab/nbmp && GOPROXY=off go list -deps -test ./... >/dev/null 2>&1) && return 0
+  attempt "the Go modules of lab/nbmp" go -C lab/nbmp mod download
+}
+
 # Clients of Smooth Streaming and HDS. Tests are skipped if theirs is missing.
 group_clients() {
   apt gst-launch-1.0 gstreamer1.0-tools
@@ -132,7 +139,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers load metrics browser clients npm rust lint instructions fuzz}; do
+for group in ${*:-media servers load metrics browser clients lab npm rust lint instructions fuzz}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be installed"

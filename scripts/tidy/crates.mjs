@@ -18,9 +18,11 @@ const EDGES = {
   client: ["isobmff", "streams"],
   load: ["client", "streams"],
   capture: ["client", "isobmff"],
-  cli: [...all, "streams", "client", "load", "capture"],
+  link: [],
+  lab: ["quantity", "load", "link"],
+  cli: [...all, "streams", "client", "load", "capture", "lab", "link"],
   instructions: ["isobmff", "index", "packager"],
-  testmedia: [...all, "client"],
+  testmedia: [...all, "client", "link"],
 };
 const FOR_TESTS = ["testmedia"];
 

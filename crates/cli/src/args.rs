@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Capture(crate::capture::Capture),
     Report(crate::report::Report),
     Model(crate::model::Model),
+    Lab(crate::lab::Lab),
 }
 
 /// Serve media from a folder, an HTTP server or a bucket

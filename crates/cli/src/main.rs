@@ -7,6 +7,7 @@ mod config;
 mod disk_space;
 mod index;
 mod inspect;
+mod lab;
 mod load;
 mod location;
 mod log;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         args::Command::Manifest(manifest) => manifest::run(&manifest),
         args::Command::Pack(pack) => pack::run(&pack),
         args::Command::Load(load) => load::run(&load),
+        args::Command::Lab(lab) => lab::run(&lab),
         args::Command::Capture(capture) => capture::run(&capture),
         args::Command::Report(report) => report::run(&report),
         args::Command::Model(model) => model::run(&model),

@@ -22,8 +22,6 @@ pub mod hostile;
 pub mod http_server;
 #[cfg(feature = "memory-server")]
 pub mod memory_server;
-#[cfg(feature = "net")]
-pub mod net;
 #[cfg(feature = "origin")]
 pub mod origin;
 pub mod probe;
@@ -32,3 +30,6 @@ pub mod quicktime;
 pub mod recipe;
 pub mod rewrite;
 pub mod streams;
+
+#[cfg(feature = "net")]
+pub use latemux_link as net;

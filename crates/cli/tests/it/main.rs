@@ -10,6 +10,8 @@ mod command_line;
 mod configuration;
 mod crawl;
 mod full_disk;
+mod lab;
+mod lab_run;
 mod load;
 mod load_options;
 mod messages;

@@ -1,14 +1,17 @@
 //! A distant server, simulated by a TCP proxy in this process that delays every byte but does not
-//! lower the throughput.
+//! lower the throughput, unless it has a rate.
 //!
-//! It gives tests storage that is 40 ms away, on any machine and without privileges to shape the
-//! network. It does not simulate TCP's own reaction to such a distance (slow start, loss), so
-//! compare with a plain request over the same link, on an equally warm connection.
+//! It gives tests and experiments storage that is 40 ms away, on any machine and without privileges
+//! to shape the network. It does not simulate TCP's own reaction to such a distance (slow start,
+//! loss), so compare with a plain request over the same link, on an equally warm connection.
 
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::{
@@ -42,6 +45,7 @@ pub struct Link {
     /// Address to connect to instead of the server's.
     pub address: SocketAddr,
     accepting: JoinHandle<()>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -56,11 +60,13 @@ struct Direction {
     /// Time at which all bytes so far have passed at the given rate. This is the state of a token
     /// bucket.
     free_at: Mutex<Instant>,
+    /// The number of bytes handed on so far.
+    carried: AtomicU64,
 }
 
 impl Direction {
     fn new() -> Self {
-        Self { free_at: Mutex::new(Instant::now()) }
+        Self { free_at: Mutex::new(Instant::now()), carried: AtomicU64::new(0) }
     }
 
     /// Returns the time at which bytes have passed that are ready `at`.
@@ -87,21 +93,35 @@ impl Link {
     /// # Errors
     /// If no port can be bound.
     pub async fn to(server: SocketAddr, distance: Distance) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::at((Ipv4Addr::LOCALHOST, 0).into(), server, distance).await
+    }
+
+    /// Starts a proxy to a server, at an address.
+    ///
+    /// # Errors
+    /// If the address cannot be bound.
+    pub async fn at(listen: SocketAddr, server: SocketAddr, distance: Distance) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared { distance, up: Direction::new(), down: Direction::new() });
+        let accepted = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             let mut open = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
                 while open.try_join_next().is_some() {}
-                let shared = Arc::clone(&shared);
+                let shared = Arc::clone(&accepted);
                 open.spawn(async move {
                     // If a client or a server goes away, its connection ends.
                     let _ = forward(client, server, &shared).await;
                 });
             }
         });
-        Ok(Self { address, accepting })
+        Ok(Self { address, accepting, shared })
+    }
+
+    /// Returns the number of bytes that clients were sent so far, over all connections.
+    pub fn carried(&self) -> u64 {
+        self.shared.down.carried.load(Relaxed)
     }
 }
 
@@ -154,6 +174,7 @@ async fn one_way(
             sleep_until(at).await;
             let Some(piece) = piece else { return to.shutdown().await };
             to.write_all(&piece).await?;
+            direction.carried.fetch_add(piece.len() as u64, Relaxed);
             window.add_permits(piece.len());
         }
         Ok(())

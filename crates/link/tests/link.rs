@@ -1,9 +1,8 @@
 //! A link has the round-trip time and rate that it is set to, and no lower throughput.
 
-#![cfg(feature = "net")]
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use latemux_testmedia::net::{Distance, Link};
+use latemux_link::{Distance, Link};
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -1,0 +1,259 @@
+//! `latemux lab`: the published experiments.
+
+use crate::{serve::say, signals::stop_signal};
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args as ClapArgs, Subcommand};
+use latemux_lab::{
+    driver::Driver,
+    nbmp::{MAX_DOCUMENT, Task, Workflow},
+    plan::{Cell, Conditions, Estimate, Library, Planned, plan},
+    task::{self, Place},
+};
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+/// The program's version, which keys of cells contain.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The most characters of a column.
+const WIDEST: usize = 24;
+
+/// Repeat the published experiments on late transmuxing
+///
+/// An experiment is a TOML file that states what varies. Each combination of values is a cell: a
+/// chain of functions from storage to client, and one workflow document (NBMP).
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Plan(Plan),
+    Run(Run),
+    Task(RunTask),
+}
+
+/// List the cells of experiments, and the time and disk that they take
+#[derive(Debug, ClapArgs)]
+struct Plan {
+    #[command(flatten)]
+    experiments: Experiments,
+    /// Folder for the documents of each cell: KEY.wdd, and KEY-FUNCTION.tdd
+    #[arg(long, value_name = "DIR")]
+    documents: Option<PathBuf>,
+}
+
+/// Measure the cells of experiments on this machine
+///
+/// Each function is a process of its own, on a free port of 127.0.0.1; links are TCP relays. Each
+/// result is a line of cells.jsonl in the folder of the run. If the run was stopped or killed,
+/// start it again: it measures what is missing.
+#[derive(Debug, ClapArgs)]
+struct Run {
+    #[command(flatten)]
+    experiments: Experiments,
+    /// Folder for the results
+    #[arg(short, long, value_name = "DIR")]
+    out: PathBuf,
+    /// Folder for titles, which are made once [default: the folder `content` in that of the
+    /// results]
+    #[arg(long, value_name = "DIR")]
+    content: Option<PathBuf>,
+    /// Random seed of the order in which cells are measured
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+}
+
+/// Run one function of a workflow, as `lab run` and workflow engines do
+///
+/// The function runs until it has ended, or until SIGINT or SIGTERM. It then writes what it has
+/// measured.
+#[derive(Debug, ClapArgs)]
+struct RunTask {
+    /// Task document
+    #[arg(value_name = "FILE")]
+    document: PathBuf,
+    /// Folder for the files of the task, and for what it has measured
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Folder with titles
+    #[arg(long, value_name = "DIR")]
+    content: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+struct Experiments {
+    /// Experiments: lab/experiments/f-cold.toml
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder with `setups` and `titles` [default: the folder above that of the FILE]
+    #[arg(long, value_name = "DIR")]
+    library: Option<PathBuf>,
+}
+
+impl Experiments {
+    fn plan(&self, conditions: &Conditions) -> Result<Vec<Planned>> {
+        let planned = |file: &PathBuf| {
+            let library = self.library.clone().map_or_else(|| Library::beside(file), Library::new);
+            Ok(plan(file, &library, conditions)?)
+        };
+        self.files.iter().map(planned).collect()
+    }
+}
+
+/// Runs a command of the lab.
+pub(crate) fn run(lab: &Lab) -> Result<()> {
+    match &lab.command {
+        Command::Plan(flags) => show_plan(flags),
+        Command::Run(flags) => measure(flags),
+        Command::Task(flags) => run_task(flags),
+    }
+}
+
+fn conditions() -> Conditions {
+    Conditions { program: VERSION.to_owned(), mode: "loopback".to_owned() }
+}
+
+/// Returns a flag that is set at the first signal to stop.
+fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let signal = runtime.block_on(async { stop_signal() })?;
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    // The main thread starts the processes: they are killed when the thread ends that started them.
+    thread::spawn(move || {
+        runtime.block_on(signal);
+        set.store(true, Relaxed);
+    });
+    Ok(flag)
+}
+
+fn measure(flags: &Run) -> Result<()> {
+    let plans = flags.experiments.plan(&conditions())?;
+    let stop = stop_flag()?;
+    let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
+    fs::create_dir_all(&content).with_context(|| content.display().to_string())?;
+    fs::create_dir_all(&flags.out).with_context(|| flags.out.display().to_string())?;
+    let driver = Driver {
+        latemux: env::current_exe()?,
+        run: fs::canonicalize(&flags.out)?,
+        content: fs::canonicalize(content)?,
+        stop: &stop,
+    };
+    let mut told = Ok(());
+    let mut report = |line: &str| told = say(&format!("{line}\n"));
+    let records = driver.run(&plans, flags.seed, &mut report)?;
+    told?;
+    if stop.load(Relaxed) {
+        bail!("stopped: start it again to measure what is missing");
+    }
+    let cells = plans.iter().map(|plan| (plan.repeats.min, &plan.cells));
+    let missing = cells.flat_map(|(repeats, cells)| {
+        cells.iter().flat_map(move |cell| (0..repeats).map(move |repeat| (&cell.key, repeat)))
+    });
+    let missing = missing.filter(|(key, repeat)| !records.has(key, *repeat)).count();
+    ensure!(missing == 0, "{missing} measurements failed: start it again to repeat them");
+    Ok(())
+}
+
+fn run_task(flags: &RunTask) -> Result<()> {
+    let mut document = Vec::new();
+    fs::File::open(&flags.document)
+        .and_then(|file| file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut document))
+        .with_context(|| flags.document.display().to_string())?;
+    let task = Task::from_json(&document).with_context(|| flags.document.display().to_string())?;
+    let place = Place {
+        latemux: env::current_exe()?,
+        folder: fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?,
+        content: fs::canonicalize(&flags.content).with_context(|| flags.content.display().to_string())?,
+    };
+    Ok(task::run(&task, &place, &*stop_flag()?)?)
+}
+
+fn show_plan(flags: &Plan) -> Result<()> {
+    let conditions = conditions();
+    let plans = flags.experiments.plan(&conditions)?;
+    if let Some(folder) = &flags.documents {
+        for cell in plans.iter().flat_map(|plan| &plan.cells) {
+            write_documents(folder, cell)?;
+        }
+    }
+    let mut text = String::new();
+    for plan in &plans {
+        writeln!(text, "{}: {}", plan.name, plan.description)?;
+        writeln!(text, "{} cells, {} times each", plan.cells.len(), plan.repeats.min)?;
+        table(&mut text, &plan.cells)?;
+        text.push('\n');
+    }
+    let Estimate { time, disk } = Estimate::of(&plans);
+    let cells: usize = plans.iter().map(|plan| plan.cells.len()).sum();
+    writeln!(text, "{cells} cells, {}, {:.1} GB of disk", hours(time), disk as f64 / 1e9)?;
+    say(&text)
+}
+
+/// Writes the workflow document of a cell, and a task document for each of its functions. Names
+/// stand for addresses, because these are known only when the functions start.
+fn write_documents(folder: &Path, cell: &Cell) -> Result<()> {
+    let workflow = Workflow::new(
+        format!("lab-{}-r1", cell.key),
+        format!("One cell of the experiment {}", cell.experiment),
+        cell.graph.clone(),
+    )?;
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let write = |name: String, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    };
+    write(format!("{}.wdd", cell.key), workflow.to_json()?)?;
+    let tasks = Task::of(&workflow, |from, port| format!("http://{from}-{port}/"));
+    for (task, node) in tasks.iter().zip(workflow.graph.nodes()) {
+        write(format!("{}-{}.tdd", cell.key, node.id), task.to_json()?)?;
+    }
+    Ok(())
+}
+
+/// Writes a line for each cell: its key, and the value of each axis.
+fn table(text: &mut String, cells: &[Cell]) -> Result<()> {
+    let Some(first) = cells.first() else { return Ok(()) };
+    let axes: Vec<&String> = first.point.keys().collect();
+    let width = |axis: &String| {
+        let values = cells.iter().map(|cell| cell.point[axis].len());
+        values.chain([axis.len()]).max().unwrap_or(0).min(WIDEST)
+    };
+    let widths: Vec<usize> = axes.iter().map(|axis| width(axis)).collect();
+    let mut line = |key: &str, values: &mut dyn Iterator<Item = &str>| {
+        let mut line = format!("{key:<12}");
+        for (value, width) in values.zip(&widths) {
+            let _ = write!(line, "  {value:<width$}");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    line("key", &mut axes.iter().map(|axis| axis.as_str()));
+    for cell in cells {
+        line(&cell.key, &mut axes.iter().map(|axis| cell.point[*axis].as_str()));
+    }
+    Ok(())
+}
+
+/// Returns a duration as hours and minutes.
+fn hours(time: Duration) -> String {
+    let minutes = time.as_secs().div_ceil(60);
+    match minutes / 60 {
+        0 => format!("{minutes} min"),
+        hours => format!("{hours} h {} min", minutes % 60),
+    }
+}

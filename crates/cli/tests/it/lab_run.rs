@@ -1,0 +1,189 @@
+//! `latemux lab run`: cells measured on this machine, and what is left of them.
+
+use latemux_testmedia::{process::tool, recipe};
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const EXPERIMENT: &str = "
+description = 'Requests and bytes of a short title.'
+repeats = { min = 1 }
+content = { title = 'short', layout = 'mp4' }
+load = { kind = 'list', connections = 1, before = '$before' }
+[matrix]
+setup = ['ipp', 'n-single']
+before = ['none', 'same', 'hls']
+format = ['dash']
+";
+
+const TITLE: &str = "
+description = 'Three segments.'
+seconds = 12
+size = [192, 108]
+frames = 24
+gop = 48
+video = ['100kbit/s']
+audio = '64kbit/s'
+";
+
+/// A library with one experiment, and the folder of a run.
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    /// Makes the library, or returns `None` if nginx is not installed.
+    fn new() -> Option<Self> {
+        tool("nginx")?;
+        let folder = tempfile::tempdir().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for sub in ["lab/experiments", "lab/setups", "lab/titles", "examples/setups"] {
+            fs::create_dir_all(folder.path().join(sub)).unwrap();
+        }
+        for copied in [
+            "lab/setups/ipp.toml",
+            "lab/setups/n-single.toml",
+            "examples/setups/ipp.toml",
+            "examples/setups/lt-single.toml",
+        ] {
+            fs::copy(root.join(copied), folder.path().join(copied)).unwrap();
+        }
+        fs::write(folder.path().join("lab/titles/short.toml"), TITLE).unwrap();
+        fs::write(folder.path().join("lab/experiments/counts.toml"), EXPERIMENT).unwrap();
+        Some(Self { folder })
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
+        command.args(["lab", "run"]).arg(self.folder.path().join("lab/experiments/counts.toml"));
+        // Titles are made once for all tests.
+        command.arg("--out").arg(self.out()).arg("--content").arg(recipe::folder().join("lab"));
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.command().output().unwrap()
+    }
+
+    fn start(&self) -> Child {
+        self.command().stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn records(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.out().join("cells.jsonl")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Returns the processes that mention the folder of the run.
+    fn processes(&self) -> Vec<String> {
+        let out = self.out().to_str().unwrap().to_owned();
+        let commands = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let path = entry.unwrap().path().join("cmdline");
+            Some(String::from_utf8_lossy(&fs::read(path).ok()?).replace('\0', " "))
+        });
+        commands.filter(|command| command.contains(&out)).collect()
+    }
+
+    fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < until {
+            if is_true(self) {
+                return;
+            }
+            thread::yield_now();
+        }
+        panic!("{what}: {:?}", self.processes());
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn requests_and_bytes_of_each_cell_are_counted() {
+    let Some(lab) = Lab::new() else { return };
+    let out = lab.run();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 6);
+    assert!(lab.processes().is_empty() && !lab.out().join("work").exists());
+    let paths = recipe::folder().join("lab/short/mp4/dash.json");
+    let paths: Value = serde_json::from_slice(&fs::read(paths).unwrap()).unwrap();
+    let segments = paths["segments"].as_array().unwrap().len();
+    let records = lab.records();
+    assert_eq!(records.len(), 6);
+    for record in &records {
+        let measured = &record["measured"];
+        assert_eq!((&measured["requests"], &measured["failures"]), (&segments.into(), &0.into()), "{record}");
+        assert_eq!(measured["bytes"], paths["bytes"], "{record}");
+        let storage =
+            (measured["storage_requests"].as_u64().unwrap(), measured["storage_bytes"].as_u64().unwrap());
+        match (record["point"]["setup"].as_str().unwrap(), record["point"]["before"].as_str().unwrap()) {
+            // Each segment reads the server manifest, both ends of the file, and its media.
+            ("ipp", _) => assert_eq!(storage.0, segments as u64 * 4, "{record}"),
+            ("n-single", "none") => assert!(storage.0 > 0 && storage.0 <= segments as u64, "{record}"),
+            // Whatever the format was, every byte is cached.
+            _ => assert_eq!(storage, (0, 0), "{record}"),
+        }
+        let key = record["key"].as_str().unwrap();
+        assert!(lab.out().join("cells").join(key).join("r1.wdd").exists());
+    }
+    // There is nothing left to measure.
+    let again = lab.run();
+    assert!(again.status.success() && again.stdout.is_empty());
+    assert_eq!(lab.records(), records);
+}
+
+#[test]
+fn a_run_that_was_killed_leaves_no_process_and_goes_on() {
+    let Some(lab) = Lab::new() else { return };
+    let mut run = lab.start();
+    lab.wait_until("a record", |lab| !lab.records().is_empty());
+    signal(&run, "-KILL");
+    run.wait().unwrap();
+    lab.wait_until("processes are left", |lab| lab.processes().is_empty());
+    let before = lab.records();
+    assert!(before.len() < 6, "the run was not killed in the middle");
+    // A line that was not completed.
+    let path = lab.out().join("cells.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text + "{\"key\":").unwrap();
+    assert!(lab.run().status.success());
+    let after = lab.records();
+    assert_eq!((after.len(), &after[..before.len()]), (6, &before[..]));
+    assert!(!lab.out().join("work").exists());
+}
+
+#[test]
+fn a_run_that_was_interrupted_leaves_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let run = lab.start();
+    lab.wait_until("an origin", |lab| lab.processes().iter().any(|command| command.contains("--listen")));
+    signal(&run, "-INT");
+    let out = run.wait_with_output().unwrap();
+    assert!(!out.status.success());
+    assert_eq!(lab.processes(), Vec::<String>::new());
+    assert!(!lab.out().join("work").exists());
+}
+
+#[test]
+fn a_function_that_does_not_start_is_a_failure_of_its_cell() {
+    let Some(lab) = Lab::new() else { return };
+    let ipp = lab.folder.path().join("examples/setups/ipp.toml");
+    fs::write(ipp, "no_such_key = 1").unwrap();
+    let out = lab.run();
+    let error = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
+    assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
+    assert!(lab.processes().is_empty());
+}

@@ -1,0 +1,134 @@
+//! Titles on disk: encoded once, and kept between runs.
+
+mod paths;
+
+pub use paths::Paths;
+
+use crate::{
+    Error,
+    experiment::{Layout, Title, bytes_per_second},
+    process::{Process, command},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// The seconds of video that are encoded. Longer titles repeat them.
+const ENCODED: u32 = 24;
+
+/// The end of the name of a folder that is being filled. The start is the number of the process.
+const PART: &str = ".part";
+
+/// Makes a title, unless the folder has it: the files of a layout, a server manifest, and the paths
+/// of all formats.
+///
+/// # Errors
+/// If ffmpeg or `latemux` cannot be started or fail, or the disk is full. What was made until then
+/// is removed.
+pub fn make(
+    folder: &Path,
+    name: &str,
+    layout: Layout,
+    title: &Title,
+    latemux: &Path,
+) -> Result<PathBuf, Error> {
+    let titles = folder.join(name);
+    let place = titles.join(layout.name());
+    // A title that has changed is made again.
+    let digest = format!("{title:?} {}", env!("CARGO_PKG_VERSION"));
+    let is_made = || fs::read_to_string(place.join("made")).is_ok_and(|made| made == digest);
+    if is_made() {
+        return Ok(place);
+    }
+    remove_abandoned(&titles);
+    let part = titles.join(format!("{}{PART}", std::process::id()));
+    let made = fill(&part, layout, title, latemux).and_then(|()| write(&part.join("made"), &digest));
+    // Another run may have made the same title meanwhile, and may be using it.
+    let placed = made.and_then(|()| {
+        if is_made() {
+            return Ok(());
+        }
+        let _ = fs::remove_dir_all(&place);
+        fs::rename(&part, &place).or_else(|error| match is_made() {
+            true => Ok(()),
+            false => Err(Error::file(&place, &error)),
+        })
+    });
+    let _ = fs::remove_dir_all(&part);
+    placed.map(|()| place)
+}
+
+/// Removes the titles that were not completed by processes that were killed.
+fn remove_abandoned(titles: &Path) {
+    for entry in fs::read_dir(titles).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_suffix(PART)?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn fill(place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(), Error> {
+    fs::create_dir_all(place).map_err(|error| Error::file(place, &error))?;
+    let mut files = Vec::new();
+    for (number, rate) in title.video.iter().enumerate() {
+        let file = place.join(format!("video-{number}.mp4"));
+        encode(&file, layout, title, rate)?;
+        files.push(file);
+    }
+    let mut manifest = command(latemux);
+    manifest.arg("manifest").arg("-o").arg(place.join("film.ism")).args(&files);
+    finish(&mut manifest, "latemux manifest")?;
+    paths::write_all(place, latemux)
+}
+
+/// Encodes one rendition with its audio.
+fn encode(file: &Path, layout: Layout, title: &Title, rate: &str) -> Result<(), Error> {
+    let bits = |text: &str| (8 * bytes_per_second(text)).to_string();
+    let [width, height] = title.size;
+    let once = title.seconds.min(ENCODED);
+    let part = file.with_extension("part.mp4");
+    let video = format!("testsrc2=size={width}x{height}:rate={}:duration={once}", title.frames);
+    let audio = format!("sine=frequency=440:sample_rate=48000:duration={once}");
+    let rate = bits(rate);
+    let gop = title.gop.to_string();
+    let mut ffmpeg = ffmpeg();
+    ffmpeg.args(["-f", "lavfi", "-i", &video, "-f", "lavfi", "-i", &audio]);
+    ffmpeg.args(["-c:v", "libx264", "-preset", "ultrafast", "-bf", "2", "-pix_fmt", "yuv420p"]);
+    // Noise keeps the rate constant: a test picture alone needs fewer bits.
+    ffmpeg.args(["-vf", "noise=alls=20:allf=t", "-b:v", &rate, "-maxrate", &rate, "-bufsize", &rate]);
+    ffmpeg.args(["-g", &gop, "-keyint_min", &gop, "-sc_threshold", "0", "-c:a", "aac", "-ac", "2"]);
+    ffmpeg.args(["-b:a", &bits(&title.audio)]).arg(&part);
+    finish(&mut ffmpeg, "ffmpeg")?;
+    let mut ffmpeg = self::ffmpeg();
+    ffmpeg.args(["-stream_loop", "-1", "-i"]).arg(&part);
+    ffmpeg.args(["-t", &title.seconds.to_string(), "-c", "copy", "-map", "0"]);
+    if layout == Layout::Fmp4 {
+        ffmpeg.args(["-movflags", "frag_keyframe+empty_moov+default_base_moof"]);
+    }
+    finish(ffmpeg.arg(file), "ffmpeg")?;
+    fs::remove_file(&part).map_err(|error| Error::file(&part, &error))
+}
+
+fn ffmpeg() -> Command {
+    let mut ffmpeg = command(Path::new("ffmpeg"));
+    ffmpeg.args(["-hide_banner", "-loglevel", "error", "-nostdin", "-y"]);
+    ffmpeg
+}
+
+/// Runs a command to its end.
+fn finish(command: &mut Command, name: &str) -> Result<(), Error> {
+    let process = Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
+    let status = process.finish();
+    match status {
+        Some(status) if status.success() => Ok(()),
+        status => Err(Error::Lacking(format!("{name} failed: {status:?}"))),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(|error| Error::file(path, &error))
+}

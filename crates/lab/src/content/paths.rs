@@ -1,0 +1,107 @@
+//! The paths that a client of a title requests, by format.
+
+use crate::{
+    Error,
+    function::FORMATS,
+    http,
+    process::{Process, command},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    process::Stdio,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// The longest time in which the origin that states the paths must answer.
+const START_WAIT: Duration = Duration::from_secs(30);
+
+/// The paths that a client of a title requests in one format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paths {
+    /// The path of the manifest.
+    pub manifest: String,
+    /// The paths of segments, in the order in which a client requests them.
+    pub segments: Vec<String>,
+    /// The bytes of all segments.
+    pub bytes: u64,
+}
+
+/// A line of the trace of `latemux capture`.
+#[derive(Deserialize)]
+struct Request {
+    what: String,
+    url: String,
+    bytes: u64,
+}
+
+impl Paths {
+    /// Reads the paths of a title, whose name and layout are `title`.
+    ///
+    /// # Errors
+    /// If the folder does not hold that title.
+    pub fn read(content: &Path, title: &str, format: &str) -> Result<Self, Error> {
+        let path = content.join(title).join(format!("{format}.json"));
+        let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
+        let paths = serde_json::from_slice(&bytes);
+        paths.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    }
+}
+
+/// Writes the paths of all formats beside the files of a title.
+pub(super) fn write_all(place: &Path, latemux: &Path) -> Result<(), Error> {
+    let lacking = |error: std::io::Error| Error::Lacking(format!("a port: {error}"));
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lacking)?;
+    let address = free.local_addr().map_err(lacking)?;
+    drop(free);
+    let mut serve = command(latemux);
+    serve.arg("serve").arg(place).args(["--listen", &address.to_string(), "--no-page"]);
+    serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut origin = Process::start(&mut serve)?;
+    let until = Instant::now() + START_WAIT;
+    while !http::answers(address) {
+        if origin.ended().is_some() || Instant::now() > until {
+            return Err(Error::Lacking("latemux serve does not start".to_owned()));
+        }
+        sleep(Duration::from_millis(20));
+    }
+    FORMATS.iter().try_for_each(|format| write(place, latemux, address, format))
+}
+
+/// Writes the paths of one format: those that `latemux capture` requests.
+fn write(place: &Path, latemux: &Path, origin: SocketAddr, format: &str) -> Result<(), Error> {
+    let manifest = match format {
+        "dash" => "/film.ism/.mpd",
+        "smooth" => "/film.ism/Manifest",
+        "hls" => "/film.ism/.m3u8",
+        _ => "/film.ism/.f4m",
+    };
+    let trace = place.join("trace.jsonl");
+    let media = place.join("capture.mp4");
+    let mut capture = command(latemux);
+    capture
+        .args(["capture", &format!("http://{origin}{manifest}"), "-o"])
+        .arg(&media)
+        .arg("--trace")
+        .arg(&trace);
+    super::finish(&mut capture, "latemux capture")?;
+    let text = fs::read_to_string(&trace).map_err(|error| Error::file(&trace, &error))?;
+    let requests = text.lines().filter_map(|line| serde_json::from_str::<Request>(line).ok());
+    let requests: Vec<Request> = requests.filter(|request| request.what == "segment").collect();
+    let prefix = format!("http://{origin}");
+    let path = |request: &Request| request.url.strip_prefix(&prefix).unwrap_or(&request.url).to_owned();
+    let paths = Paths {
+        manifest: manifest.to_owned(),
+        segments: requests.iter().map(path).collect(),
+        bytes: requests.iter().map(|request| request.bytes).sum(),
+    };
+    for file in [&trace, &media] {
+        fs::remove_file(file).map_err(|error| Error::file(file, &error))?;
+    }
+    let json = serde_json::to_string(&paths).map_err(|error| Error::invalid(error.to_string()))?;
+    super::write(&place.join(format!("{format}.json")), &json)
+}

@@ -1,0 +1,84 @@
+//! The result of one measurement, from the parts of its tasks.
+
+use crate::{Error, function::Function, nbmp::Task, task::Part};
+use latemux_load::results::Run;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, path::Path};
+
+/// The result of one measurement. All counts begin with the measured load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The requests of clients.
+    pub requests: u64,
+    /// The requests of clients that failed.
+    pub failures: u64,
+    /// The bytes of bodies that clients received.
+    pub bytes: u64,
+    /// The duration in seconds.
+    pub seconds: f64,
+    /// The mean latency to the last byte in milliseconds.
+    pub latency: f64,
+    /// The requests that storage answered.
+    pub storage_requests: u64,
+    /// The bytes of bodies that storage sent.
+    pub storage_bytes: u64,
+    /// The connections over which storage was asked.
+    pub storage_connections: u64,
+    /// The bytes that the slowest link carried to its reader, heads included.
+    pub link_bytes: u64,
+    /// The bytes of files that all caches keep at the end.
+    pub cached: u64,
+}
+
+impl Measured {
+    /// Adds up the parts of tasks in a folder.
+    ///
+    /// # Errors
+    /// If a part is missing or cannot be read.
+    pub(super) fn of(tasks: &[Task], folder: &Path) -> Result<Self, Error> {
+        let parts = tasks.iter().map(|task| Ok((task, Part::read(folder, &task.id)?)));
+        let parts: Vec<(&Task, Part)> = parts.collect::<Result<_, Error>>()?;
+        let mut measured = Self::default();
+        let from = parts.iter().map(|(_, part)| part.measured_from).fold(0.0, f64::max);
+        for (task, part) in &parts {
+            measured.cached += part.cached;
+            match task.function {
+                Function::Storage => measured.add_storage(part, from),
+                Function::Link => {
+                    let before = part.carried.iter().rfind(|state| state.time < from);
+                    let end = part.carried.last().map_or(0, |state| state.bytes);
+                    let bytes = end - before.map_or(0, |state| state.bytes);
+                    measured.link_bytes = measured.link_bytes.max(bytes);
+                }
+                Function::Load => measured.add_load(&folder.join(&task.id).join("results"))?,
+                Function::Origin | Function::Cache | Function::Balance => {}
+            }
+        }
+        Ok(measured)
+    }
+
+    fn add_storage(&mut self, part: &Part, from: f64) {
+        let responses: Vec<_> = part.responses.iter().filter(|response| response.time >= from).collect();
+        self.storage_requests += responses.len() as u64;
+        self.storage_bytes += responses.iter().map(|response| response.body).sum::<u64>();
+        let connections: BTreeSet<u64> = responses.iter().map(|response| response.connection).collect();
+        self.storage_connections += connections.len() as u64;
+    }
+
+    fn add_load(&mut self, results: &Path) -> Result<(), Error> {
+        let run = Run::read(results).map_err(|error| Error::file(results, &error))?;
+        let total = run.whole.results.total();
+        self.requests = total.count;
+        self.failures = total.failed();
+        self.bytes = total.bytes;
+        self.seconds = run.whole.took as f64 / 1000.0;
+        self.latency = total.latency.mean() / 1000.0;
+        Ok(())
+    }
+
+    /// Returns the bytes that clients received for each byte that storage sent, if it sent any.
+    pub fn efficiency(&self) -> Option<f64> {
+        (self.storage_bytes > 0).then(|| self.bytes as f64 / self.storage_bytes as f64)
+    }
+}

@@ -1,0 +1,120 @@
+//! Records of measurements, one line of JSON each.
+
+use super::Measured;
+use crate::{Error, plan::Cell};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{self, Read as _, Seek as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// The name of the file in the folder of a run.
+const FILE: &str = "cells.jsonl";
+
+/// One measurement of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The key of the cell.
+    pub key: String,
+    /// The number of the measurement, from 0.
+    pub repeat: u32,
+    /// The name of the experiment.
+    pub experiment: String,
+    /// The value of each axis.
+    pub point: BTreeMap<String, String>,
+    /// The result, unless the measurement failed.
+    pub measured: Option<Measured>,
+    /// The reason for a failure.
+    pub error: Option<String>,
+}
+
+impl Record {
+    pub(super) fn new(cell: &Cell, repeat: u32, measured: Result<Measured, Error>) -> Self {
+        let (measured, error) = match measured {
+            Ok(measured) => (Some(measured), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let (key, experiment, point) = (cell.key.clone(), cell.experiment.clone(), cell.point.clone());
+        Self { key, repeat, experiment, point, measured, error }
+    }
+
+    /// Returns the record as a line for people.
+    pub fn line(&self) -> String {
+        let point: Vec<String> = self.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        let result = match (&self.measured, &self.error) {
+            (Some(measured), _) => format!(
+                "{} requests, {:.1} MB in {:.1} s; storage: {} requests, {:.1} MB",
+                measured.requests,
+                measured.bytes as f64 / 1e6,
+                measured.seconds,
+                measured.storage_requests,
+                measured.storage_bytes as f64 / 1e6
+            ),
+            (None, error) => format!("failed: {}", error.as_deref().unwrap_or("unknown")),
+        };
+        format!("{} {} {}: {result}", self.experiment, point.join(" "), self.repeat + 1)
+    }
+}
+
+/// The records of a run, in a file that survives a crash at any time.
+#[derive(Debug)]
+pub struct Records {
+    path: PathBuf,
+    file: File,
+    done: BTreeSet<(String, u32)>,
+    /// All records in the order of their measurement.
+    pub records: Vec<Record>,
+}
+
+impl Records {
+    /// Opens the file in the folder of a run, and reads what it holds. A last line that was not
+    /// completed is removed.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or holds something else.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(FILE);
+        let failed = |error: io::Error| Error::file(&path, &error);
+        let options = fs::OpenOptions::new().read(true).append(true).create(true).open(&path);
+        let mut file = options.map_err(failed)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(io::SeekFrom::End(0)).map_err(failed)?;
+        let mut records: Vec<Record> = Vec::new();
+        for (number, line) in text[..whole].lines().enumerate() {
+            let record = serde_json::from_str(line);
+            let place = || format!("{}: line {}", path.display(), number + 1);
+            records.push(record.map_err(|error| Error::invalid(format!("{}: {error}", place())))?);
+        }
+        // What failed is measured again.
+        let done = records.iter().filter(|record| record.measured.is_some());
+        let done = done.map(|record| (record.key.clone(), record.repeat)).collect();
+        Ok(Self { path, file, done, records })
+    }
+
+    /// Returns true if a measurement has a result.
+    pub fn has(&self, key: &str, repeat: u32) -> bool {
+        self.done.contains(&(key.to_owned(), repeat))
+    }
+
+    /// Adds a record. When this function returns, it is on disk.
+    ///
+    /// # Errors
+    /// If the disk is full or fails.
+    pub(super) fn add(&mut self, record: Record) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(&record).map_err(|error| Error::invalid(error.to_string()))?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        written.map_err(|error| Error::file(&self.path, &error))?;
+        if record.measured.is_some() {
+            self.done.insert((record.key.clone(), record.repeat));
+        }
+        self.records.push(record);
+        Ok(())
+    }
+}

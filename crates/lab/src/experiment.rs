@@ -1,0 +1,217 @@
+//! The files that people write: experiments, set-ups and titles. Unknown keys are refused.
+
+mod scalar;
+mod setup;
+mod title;
+
+pub use scalar::Scalar;
+pub use setup::{Entry, Setup};
+pub(crate) use title::bytes_per_second;
+pub use title::{Layout, Title};
+
+use crate::Error;
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read as _,
+    path::Path,
+};
+
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The most repeats of a cell.
+const MAX_REPEATS: u32 = 1000;
+
+/// The axis that names set-ups. Every matrix has it.
+pub const SETUP: &str = "setup";
+
+/// The axis that names formats. Every matrix has it.
+pub const FORMAT: &str = "format";
+
+/// An experiment: what is measured, and what varies.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The question, in one sentence.
+    pub description: String,
+    /// The number of measurements of each cell.
+    #[serde(default)]
+    pub repeats: Repeats,
+    /// The title that is requested.
+    pub content: Content,
+    /// Parameters of the links of set-ups, by id.
+    #[serde(default)]
+    pub links: BTreeMap<String, BTreeMap<String, Scalar>>,
+    /// Parameters of the load.
+    pub load: BTreeMap<String, Scalar>,
+    /// The values of each axis. Texts elsewhere in the file name an axis as `$axis`.
+    pub matrix: BTreeMap<String, Vec<Scalar>>,
+}
+
+/// The number of measurements of each cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeats {
+    /// The least number.
+    pub min: u32,
+}
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Self { min: 3 }
+    }
+}
+
+/// The title that is requested.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// The name of the title's file, without extension.
+    pub title: Scalar,
+    /// The files in which the title is stored: `mp4` or `fmp4`.
+    pub layout: Scalar,
+}
+
+impl Experiment {
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has an unknown key, or has values that contradict each other.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        Self::parse(&text(path)?).map_err(|error| error.within(&path.display().to_string()))
+    }
+
+    /// Parses the text of an experiment.
+    ///
+    /// # Errors
+    /// As [`Self::read`], without the name of a file.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let experiment: Self = from_toml(text)?;
+        if !(1..=MAX_REPEATS).contains(&experiment.repeats.min) {
+            return Err(Error::invalid(format!("repeats: min must be from 1 to {MAX_REPEATS}")));
+        }
+        for axis in [SETUP, FORMAT] {
+            if !experiment.matrix.contains_key(axis) {
+                return Err(Error::invalid(format!("matrix: the axis '{axis}' is missing")));
+            }
+        }
+        for (axis, values) in &experiment.matrix {
+            if values.is_empty() {
+                return Err(Error::invalid(format!("matrix: the axis '{axis}' has no values")));
+            }
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = values.iter().find(|value| !seen.insert(*value)) {
+                return Err(Error::invalid(format!("matrix: {axis} has the value '{twice}' twice")));
+            }
+        }
+        experiment.check_references()?;
+        Ok(experiment)
+    }
+
+    /// Returns all values that may name an axis.
+    fn values(&self) -> impl Iterator<Item = &Scalar> {
+        let content = [&self.content.title, &self.content.layout];
+        content.into_iter().chain(self.load.values()).chain(self.links.values().flat_map(BTreeMap::values))
+    }
+
+    /// Checks that values name axes that exist, and that each axis varies something.
+    fn check_references(&self) -> Result<(), Error> {
+        for value in self.values() {
+            if let Some(axis) = value.axis().filter(|axis| !self.matrix.contains_key(*axis)) {
+                return Err(Error::invalid(format!("'{value}' names no axis of the matrix: '{axis}'")));
+            }
+        }
+        for axis in self.matrix.keys().filter(|axis| ![SETUP, FORMAT].contains(&axis.as_str())) {
+            if !self.values().any(|value| value.axis() == Some(axis)) {
+                return Err(Error::invalid(format!("matrix: nothing names the axis '{axis}' as '${axis}'")));
+            }
+        }
+        match self.load.keys().find(|name| ["title", FORMAT].contains(&name.as_str())) {
+            Some(name) => Err(Error::invalid(format!("load: the matrix and the content state the {name}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Parses TOML. The error is one line.
+fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+        let message = error.message().replace('\n', " ");
+        Error::invalid(line.map_or_else(|| message.clone(), |line| format!("line {line}: {message}")))
+    })
+}
+
+/// Reads a file of bounded size.
+pub(crate) fn text(path: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
+    match read {
+        Ok(read) if read as u64 > MAX_FILE => {
+            Err(Error::invalid(format!("{}: larger than 1 MiB", path.display())))
+        }
+        Ok(_) => Ok(text),
+        Err(error) => Err(Error::file(path, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: &str = "
+description = 'How fast is a cold cache?'
+repeats = { min = 3 }
+content = { title = 'tears-1200', layout = 'fmp4' }
+links = { wan = { rate = '100Mbit/s' } }
+load = { kind = 'list', connections = '$connections' }
+[matrix]
+setup = ['cdn', 'ipp']
+format = ['dash', 'hls']
+connections = [1, 2]
+";
+
+    fn refused(text: &str, why: &str) {
+        let error = Experiment::parse(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn an_experiment_is_read() {
+        let experiment = Experiment::parse(RIGHT).unwrap();
+        assert_eq!(experiment.matrix["connections"].len(), 2);
+        assert_eq!(experiment.links["wan"]["rate"].to_string(), "100Mbit/s");
+        let without = RIGHT.replace("repeats = { min = 3 }", "");
+        assert_eq!(Experiment::parse(&without).unwrap(), experiment);
+    }
+
+    #[test]
+    fn experiments_with_mistakes_are_refused_in_one_line() {
+        refused(&RIGHT.replace("links", "network"), "line 5: unknown field `network`");
+        refused(&RIGHT.replace("layout", "format"), "unknown field `format`");
+        refused(&RIGHT.replace("min", "least"), "unknown field `least`");
+        refused(&RIGHT.replace("min = 3", "min = 0"), "repeats: min must be from 1 to 1000");
+        refused(&RIGHT.replace("min = 3", "min = 1001"), "repeats: min must be from 1 to 1000");
+        refused(&RIGHT.replace("setup =", "set-up ="), "the axis 'setup' is missing");
+        refused(&RIGHT.replace("['cdn', 'ipp']", "[]"), "the axis 'setup' has no values");
+        refused(&RIGHT.replace("'ipp'", "'cdn'"), "setup has the value 'cdn' twice");
+        refused(&RIGHT.replace("connections = [", "players = ["), "'$connections' names no axis");
+        refused(&format!("{RIGHT}players = [1]"), "nothing names the axis 'players'");
+        refused(&RIGHT.replace("kind = 'list'", "kind = 'list', format = 'hls'"), "state the format");
+        refused(&RIGHT.replace("[1, 2]", "[[1], [2]]"), "line 10:");
+        refused(&RIGHT.replace("[1, 2]", "[1, 2.5]"), "line 10:");
+        refused("x", "line 1:");
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_too_large_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.toml");
+        assert_eq!(Experiment::read(&path).unwrap_err().reason(), "file");
+        fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
+        assert!(Experiment::read(&path).unwrap_err().to_string().ends_with("x.toml: larger than 1 MiB"));
+    }
+}

@@ -1,0 +1,178 @@
+//! The functions of a chain, and the parameters that each of them takes.
+
+mod parameter;
+
+use crate::Error;
+use parameter::Value;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// Parameters of a function by name.
+pub type Parameters = BTreeMap<String, String>;
+
+/// The largest number of bytes in one parameter. A configuration of the origin is one.
+pub const MAX_PARAMETER: usize = 64 << 10;
+
+/// A function that can be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Function {
+    /// nginx over the files of a title.
+    Storage,
+    /// `latemux serve`.
+    Origin,
+    /// nginx as a cache, or as a proxy that keeps nothing.
+    Cache,
+    /// nginx that spreads requests over several origins.
+    Balance,
+    /// A network with a rate and a distance.
+    Link,
+    /// `latemux load`.
+    Load,
+}
+
+impl Function {
+    /// All functions.
+    pub const ALL: [Self; 6] =
+        [Self::Storage, Self::Origin, Self::Cache, Self::Balance, Self::Link, Self::Load];
+
+    /// Returns the name in files and documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Origin => "origin",
+            Self::Cache => "cache",
+            Self::Balance => "balance",
+            Self::Link => "link",
+            Self::Load => "load",
+        }
+    }
+
+    /// Finds a function by its name.
+    ///
+    /// # Errors
+    /// If no function has this name. The error lists those that exist.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|function| function.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("unknown function '{name}' (known: {known})"))
+        })
+    }
+
+    /// Returns true if the function runs on a host. A link lies between two hosts.
+    pub fn has_host(self) -> bool {
+        self != Self::Link
+    }
+
+    /// Returns the number of inputs: the least and the most.
+    pub(crate) fn inputs(self) -> (usize, usize) {
+        match self {
+            Self::Storage => (0, 0),
+            Self::Balance => (1, 16),
+            Self::Origin | Self::Cache | Self::Link | Self::Load => (1, 1),
+        }
+    }
+
+    /// Returns the parameters with the values that they take, and whether one must be stated.
+    fn parameters(self) -> &'static [(&'static str, Value, bool)] {
+        use Value::{Count, Duration, OneOf, Rate, RoundTrip, Text};
+        match self {
+            Self::Storage => &[("content", Text, true), ("kind", OneOf(&["nginx"]), false)],
+            Self::Origin => &[("config", Text, true), ("segment-duration", Duration, false)],
+            Self::Cache => &[
+                ("mode", OneOf(&["off", "segments", "ism", "meta", "exact", "drop", "blocks"]), true),
+                ("connections", OneOf(&["kept", "new"]), false),
+            ],
+            Self::Balance => &[("mode", OneOf(&["hash", "round-robin"]), true)],
+            Self::Link => &[("rate", Rate, false), ("rtt", RoundTrip, false)],
+            Self::Load => &[
+                ("kind", OneOf(&["list", "single", "sequence", "watch"]), true),
+                ("format", OneOf(FORMATS), true),
+                ("title", Text, true),
+                ("connections", Count, true),
+                ("requests", Count, false),
+                ("duration", Duration, false),
+                ("ramp", Duration, false),
+                ("class", OneOf(&["manifest", "segment"]), false),
+                ("before", OneOf(&["none", "same", "dash", "smooth", "hls", "hds"]), false),
+            ],
+        }
+    }
+
+    /// Checks parameters against those that the function takes.
+    ///
+    /// # Errors
+    /// If a parameter is unknown, missing or too long, or has a value that it does not take.
+    pub fn check(self, parameters: &Parameters) -> Result<(), Error> {
+        let known = self.parameters();
+        for (name, value) in parameters {
+            let Some((_, takes, _)) = known.iter().find(|(known, ..)| known == name) else {
+                let names: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
+                let names = names.join(", ");
+                return Err(Error::invalid(format!("{self} has no parameter '{name}' (known: {names})")));
+            };
+            if value.len() > MAX_PARAMETER {
+                return Err(Error::invalid(format!("{name} has more than {MAX_PARAMETER} bytes")));
+            }
+            takes.check(value).map_err(|why| Error::invalid(format!("{name} = '{value}': {why}")))?;
+        }
+        match known.iter().find(|(name, _, needed)| *needed && !parameters.contains_key(*name)) {
+            Some((name, ..)) => Err(Error::invalid(format!("{self} needs the parameter '{name}'"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The formats in which a title can be requested.
+pub const FORMATS: &[&str] = &["dash", "smooth", "hls", "hds"];
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(function: Function, parameters: &[(&str, &str)]) -> Result<(), String> {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        function.check(&parameters.collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn parameters_that_a_function_does_not_take_are_refused() {
+        assert_eq!(check(Function::Cache, &[("mode", "meta")]), Ok(()));
+        assert_eq!(check(Function::Link, &[("rate", "100Mbit/s"), ("rtt", "20ms")]), Ok(()));
+        let refused = |function, parameters: &[(&str, &str)], why: &str| {
+            let error = check(function, parameters).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(Function::Cache, &[], "cache needs the parameter 'mode'");
+        refused(Function::Cache, &[("mode", "all")], "mode = 'all': not one of off, segments");
+        refused(Function::Cache, &[("mode", "off"), ("size", "1")], "cache has no parameter 'size'");
+        refused(Function::Link, &[("rate", "100 MB")], "not a bit rate such as");
+        refused(Function::Link, &[("rate", "0Mbit/s")], "not a bit rate");
+        refused(Function::Link, &[("rtt", "20")], "not a duration");
+        refused(Function::Link, &[("rtt", "20m")], "more than 10s");
+        let count = |count| [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", count)];
+        assert_eq!(check(Function::Load, &count("50")), Ok(()));
+        for wrong in ["0", "-1", "many", "1000001"] {
+            let parameters = count(wrong);
+            refused(Function::Load, &parameters, "not a whole number from 1 to 1000000");
+        }
+        let long = "x".repeat(MAX_PARAMETER + 1);
+        refused(Function::Origin, &[("config", &long)], "config has more than 65536 bytes");
+        refused(Function::Storage, &[("content", "")], "empty");
+    }
+
+    #[test]
+    fn an_unknown_function_is_refused_with_those_that_exist() {
+        let error = Function::named("proxy").unwrap_err().to_string();
+        assert_eq!(error, "unknown function 'proxy' (known: storage, origin, cache, balance, link, load)");
+        for function in Function::ALL {
+            assert_eq!(Function::named(function.name()), Ok(function));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Values of parameters.
+
+use latemux_quantity::{BitRate, TimeSpan};
+use std::time::Duration;
+
+/// The largest count.
+const MAX_COUNT: u64 = 1_000_000;
+
+/// The longest duration of a run.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest round-trip time of a link.
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(10);
+
+/// Values that a parameter takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value {
+    /// Any text but none.
+    Text,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A whole number above 0.
+    Count,
+    /// A duration of at most a day, such as `30s`.
+    Duration,
+    /// A round-trip time of at most 10 s.
+    RoundTrip,
+    /// A bit rate such as `100Mbit/s`.
+    Rate,
+}
+
+impl Value {
+    /// Checks the text of a value. The error is the end of a sentence.
+    pub(super) fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Text => (!text.is_empty()).then_some(()).ok_or_else(|| "empty".to_owned()),
+            Self::OneOf(words) => {
+                words.contains(&text).then_some(()).ok_or_else(|| format!("not one of {}", words.join(", ")))
+            }
+            Self::Count => text
+                .parse::<u64>()
+                .ok()
+                .filter(|count| (1..=MAX_COUNT).contains(count))
+                .map(|_| ())
+                .ok_or_else(|| format!("not a whole number from 1 to {MAX_COUNT}")),
+            Self::Duration => at_most(text, MAX_DURATION),
+            Self::RoundTrip => at_most(text, MAX_ROUND_TRIP),
+            Self::Rate => text.parse::<BitRate>().map(|_| ()),
+        }
+    }
+}
+
+/// Checks that a text is a duration of at most `most`.
+fn at_most(text: &str, most: Duration) -> Result<(), String> {
+    match text.parse::<TimeSpan>()?.0 {
+        duration if duration > most => Err(format!("more than {}", TimeSpan(most))),
+        _ => Ok(()),
+    }
+}

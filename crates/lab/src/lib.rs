@@ -1,0 +1,36 @@
+//! The lab: published experiments on late transmuxing, repeated by one command.
+//!
+//! - [`experiment`]: the files that people write. An experiment states what varies, a set-up is a
+//!   chain of functions from storage to client, a title states what is encoded.
+//! - [`function`]: the functions of a chain, and the parameters that each of them takes
+//! - [`graph`]: functions and the connections between them, with the rules that they obey
+//! - [`plan`]: the cells of an experiment, their order, time and disk
+//! - [`nbmp`]: workflow and task documents of Network-Based Media Processing (ISO/IEC 23090-8)
+//! - [`nginx`]: configurations of storage, caches and balancers
+//! - [`content`]: titles on disk, and the paths that clients request
+//! - [`task`]: one function as a process
+//! - [`driver`]: cells measured on this machine
+
+pub mod content;
+pub mod driver;
+pub mod error;
+pub mod experiment;
+pub mod function;
+pub mod graph;
+mod http;
+pub mod nbmp;
+pub mod nginx;
+pub mod plan;
+mod process;
+pub mod task;
+
+pub use error::Error;
+
+use latemux_quantity::BitRate;
+
+/// Returns the whole bytes per second of a bit rate.
+fn bytes_per_second(BitRate(bits): BitRate) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let bytes = (bits / 8.0) as u64;
+    bytes
+}

@@ -1,0 +1,220 @@
+//! Plans: the cells of experiments, their order, time and disk.
+
+mod estimate;
+mod matrix;
+mod order;
+
+pub use estimate::Estimate;
+pub use order::block;
+
+use crate::{
+    Error,
+    experiment::{self, Experiment, FORMAT, Layout, Repeats, SETUP, Scalar, Setup, Title},
+    function::Function,
+    graph::Graph,
+};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The most cells of a plan.
+pub const MAX_CELLS: usize = 10_000;
+
+/// The number of hexadecimal digits in a key.
+const KEY_DIGITS: usize = 12;
+
+/// Things beside the parameters that a result depends on. The key of a cell contains them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Conditions {
+    /// A digest of the program, or its version.
+    pub program: String,
+    /// The way in which hosts are made: `loopback`.
+    pub mode: String,
+}
+
+/// One combination of the values of all axes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The name of the experiment's file, without extension.
+    pub experiment: String,
+    /// The value of each axis.
+    pub point: BTreeMap<String, String>,
+    /// The functions to start.
+    pub graph: Graph,
+    /// A hash of all that the result depends on. Equal keys have comparable results.
+    pub key: String,
+}
+
+/// One experiment with its cells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// The name of the experiment's file, without extension.
+    pub name: String,
+    /// The question.
+    pub description: String,
+    /// The number of measurements of each cell.
+    pub repeats: Repeats,
+    /// All cells, in the order of the matrix.
+    pub cells: Vec<Cell>,
+    /// The titles that the cells need, each with its layout.
+    pub titles: BTreeMap<(String, Layout), Title>,
+}
+
+/// The folder with set-ups and titles.
+#[derive(Debug, Clone)]
+pub struct Library {
+    root: PathBuf,
+}
+
+impl Library {
+    /// Returns the library at a folder, which holds the folders `setups` and `titles`. The
+    /// configurations of origins lie in `../examples/setups` beside it.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Returns the library of an experiment's file, which lies in the folder `experiments` of it.
+    pub fn beside(experiment: &Path) -> Self {
+        let folder = experiment.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Self { root: folder.unwrap_or(Path::new(".")).join("..") }
+    }
+
+    fn file(&self, folder: &str, name: &str) -> Result<PathBuf, Error> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(Error::invalid(format!("'{name}' is not a name of letters, digits and '-'")));
+        }
+        Ok(self.root.join(folder).join(format!("{name}.toml")))
+    }
+
+    fn setup(&self, name: &str) -> Result<Setup, Error> {
+        Setup::read(&self.file("setups", name)?)
+    }
+
+    fn title(&self, name: &str) -> Result<Title, Error> {
+        Title::read(&self.file("titles", name)?)
+    }
+
+    fn configuration(&self, name: &str) -> Result<String, Error> {
+        experiment::text(&self.file("../examples/setups", name)?)
+    }
+}
+
+/// Plans the experiment in a file.
+///
+/// # Errors
+/// If the experiment, or a set-up, title or configuration that it names, cannot be read or is not
+/// valid, or if there are more than [`MAX_CELLS`] cells.
+pub fn plan(path: &Path, library: &Library, conditions: &Conditions) -> Result<Planned, Error> {
+    let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let experiment = Experiment::read(path)?;
+    let within = |error: Error| error.within(&path.display().to_string());
+    cells(name, &experiment, library, conditions).map_err(within)
+}
+
+fn cells(
+    name: String,
+    experiment: &Experiment,
+    library: &Library,
+    conditions: &Conditions,
+) -> Result<Planned, Error> {
+    let points = matrix::points(&experiment.matrix)?;
+    let mut setups = BTreeMap::new();
+    for setup in &experiment.matrix[SETUP] {
+        setups.insert(setup.as_str(), library.setup(setup.as_str())?);
+    }
+    check_links(experiment, setups.values())?;
+    let mut titles = BTreeMap::new();
+    let mut cells = Vec::new();
+    for point in points {
+        let title = experiment.content.title.resolve(&point).to_owned();
+        let layout: Layout = experiment.content.layout.resolve(&point).parse()?;
+        let content = match titles.entry((title.clone(), layout)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(library.title(&title)?),
+        };
+        let setup = point[SETUP].as_str();
+        let graph = graph(experiment, &setups[setup], &point, library)
+            .map_err(|error| error.within(&format!("set-up {setup}")))?;
+        // A pass of the format itself is `before = "same"`.
+        let before = experiment.load.get("before").map(|before| before.resolve(&point));
+        if before == Some(point[FORMAT].as_str()) {
+            continue;
+        }
+        let key = key(&(&graph, conditions, format!("{content:?}")))?;
+        let point = point.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_string())).collect();
+        cells.push(Cell { experiment: name.clone(), point, graph, key });
+    }
+    let description = experiment.description.clone();
+    Ok(Planned { name, description, repeats: experiment.repeats, cells, titles })
+}
+
+/// Checks that each link of the experiment is in a set-up.
+fn check_links<'a>(experiment: &Experiment, setups: impl Iterator<Item = &'a Setup>) -> Result<(), Error> {
+    let mut links = BTreeSet::new();
+    for setup in setups {
+        let (nodes, _) = setup.parts()?;
+        links.extend(nodes.into_iter().filter(|node| node.function == Function::Link).map(|node| node.id));
+    }
+    match experiment.links.keys().find(|id| !links.contains(*id)) {
+        Some(id) => Err(Error::invalid(format!("links: no set-up has a link '{id}'"))),
+        None => Ok(()),
+    }
+}
+
+/// Makes the graph of a cell: the set-up with the values of the experiment.
+fn graph(
+    experiment: &Experiment,
+    setup: &Setup,
+    point: &BTreeMap<&str, &Scalar>,
+    library: &Library,
+) -> Result<Graph, Error> {
+    let (mut nodes, connections) = setup.parts()?;
+    let title = experiment.content.title.resolve(point);
+    let stored = format!("{title}/{}", experiment.content.layout.resolve(point));
+    for node in &mut nodes {
+        let parameters = &mut node.parameters;
+        let mut add = |name: &str, value: &str| {
+            let old = parameters.insert(name.to_owned(), value.to_owned());
+            let stated = || Error::invalid(format!("'{}': the experiment states the {name}", node.id));
+            old.map_or(Ok(()), |_| Err(stated()))
+        };
+        match node.function {
+            Function::Storage => add("content", &stored)?,
+            Function::Link => {
+                for (name, value) in experiment.links.get(&node.id).into_iter().flatten() {
+                    add(name, value.resolve(point))?;
+                }
+            }
+            Function::Load => {
+                for (name, value) in &experiment.load {
+                    add(name, value.resolve(point))?;
+                }
+                add("title", &stored)?;
+                add(FORMAT, point[FORMAT].as_str())?;
+            }
+            Function::Origin => {
+                // The document of a cell is complete: it holds the text of the configuration.
+                if let Some(config) = parameters.get_mut("config") {
+                    *config = library.configuration(config)?;
+                }
+            }
+            Function::Cache | Function::Balance => {}
+        }
+    }
+    Graph::new(nodes, connections)
+}
+
+/// Hashes a value.
+fn key(value: &impl Serialize) -> Result<String, Error> {
+    let bytes = serde_json::to_vec(value).map_err(|error| Error::invalid(error.to_string()))?;
+    let mut digits = format!("{:032x}", xxh3_128(&bytes));
+    digits.truncate(KEY_DIGITS);
+    Ok(digits)
+}
+
+#[cfg(test)]
+mod tests;

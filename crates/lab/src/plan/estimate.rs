@@ -1,0 +1,63 @@
+//! The time and the disk that a plan takes.
+
+use super::Planned;
+use crate::{
+    bytes_per_second,
+    experiment::{Layout, Title},
+    function::Function,
+    graph::Graph,
+};
+use latemux_quantity::TimeSpan;
+use std::{collections::BTreeMap, time::Duration};
+
+/// The time to start and stop the functions of a cell.
+const OVERHEAD: Duration = Duration::from_secs(4);
+
+/// The rate assumed where no link limits it, in bytes per second.
+const UNLIMITED: u64 = 125_000_000;
+
+/// Copies of a title that the caches of a cell may hold: ranges, segments and temporary files.
+const COPIES: u64 = 3;
+
+/// The time and the disk that a plan takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// The time of the least number of repeats.
+    pub time: Duration,
+    /// The bytes on disk: titles, and the caches of one cell.
+    pub disk: u64,
+}
+
+impl Estimate {
+    /// Estimates the time and the disk of several experiments.
+    pub fn of(plans: &[Planned]) -> Self {
+        let mut titles: BTreeMap<&(String, Layout), &Title> = BTreeMap::new();
+        let mut time = Duration::ZERO;
+        for plan in plans {
+            titles.extend(&plan.titles);
+            let cells: Duration = plan.cells.iter().map(|cell| cell_time(&cell.graph, plan)).sum();
+            time += cells.saturating_mul(plan.repeats.min);
+        }
+        let stored: u64 = titles.values().map(|title| title.bytes()).sum();
+        let cached = titles.values().map(|title| title.bytes()).max().unwrap_or(0) * COPIES;
+        Self { time, disk: stored + cached }
+    }
+}
+
+/// Estimates the time of one measurement.
+fn cell_time(graph: &Graph, plan: &Planned) -> Duration {
+    let rates = graph.nodes().iter().filter(|node| node.function == Function::Link);
+    let rates = rates.filter_map(|link| link.parameters.get("rate")?.parse().ok());
+    let rate = rates.map(bytes_per_second).min().unwrap_or(UNLIMITED).min(UNLIMITED);
+    let Some(load) = graph.nodes().iter().find(|node| node.function == Function::Load) else {
+        return OVERHEAD;
+    };
+    let title = load.parameters.get("title");
+    let title =
+        plan.titles.iter().find(|((name, layout), _)| title == Some(&format!("{name}/{}", layout.name())));
+    let pass = title.map_or(0.0, |(_, title)| title.highest() as f64) / rate as f64;
+    let pass = Duration::from_secs_f64(pass);
+    let stated = load.parameters.get("duration").and_then(|text| text.parse::<TimeSpan>().ok());
+    let before = load.parameters.get("before").is_some_and(|before| before != "none");
+    OVERHEAD + stated.map_or(pass, |stated| stated.0) + if before { pass } else { Duration::ZERO }
+}

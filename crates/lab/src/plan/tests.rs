@@ -1,0 +1,159 @@
+//! Tests of plans, with a library in a folder.
+
+use super::*;
+use std::{fs, time::Duration};
+use tempfile::TempDir;
+
+const EXPERIMENT: &str = "
+description = 'How fast is a cold cache?'
+repeats = { min = 2 }
+content = { title = 'small', layout = 'fmp4' }
+links = { wan = { rate = '8Mbit/s' } }
+load = { kind = 'list', connections = '$connections' }
+[matrix]
+setup = ['plain', 'cached']
+format = ['dash', 'hls']
+connections = [1, 10]
+";
+
+const TITLE: &str = "description = ''\nseconds = 60\nsize = [640, 272]\nframes = 24\ngop = 48
+video = ['872kbit/s']\naudio = '128kbit/s'";
+
+/// Makes a library with two set-ups, and returns the path of the experiment in it.
+fn library(experiment: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = folder.path().join("lab");
+    for sub in ["lab/experiments", "lab/setups", "lab/titles", "examples/setups"] {
+        fs::create_dir_all(folder.path().join(sub)).unwrap();
+    }
+    let chain = |cache: &str| {
+        format!(
+            "description = 'x'\nchain = [ {{ id = 'storage', host = 'store' }}, {{ id = 'wan', function = 'link' }},
+             {{ id = 'origin', host = 'edge', config = 'ipp' }}, {cache} {{ id = 'load', host = 'client' }} ]"
+        )
+    };
+    fs::write(lab.join("setups/plain.toml"), chain("")).unwrap();
+    let cache = "{ id = 'cache', host = 'edge', mode = 'segments' },";
+    fs::write(lab.join("setups/cached.toml"), chain(cache)).unwrap();
+    fs::write(lab.join("titles/small.toml"), TITLE).unwrap();
+    fs::write(folder.path().join("examples/setups/ipp.toml"), "[cache]\nmemory = \"0\"\n").unwrap();
+    let path = lab.join("experiments/cold.toml");
+    fs::write(&path, experiment).unwrap();
+    (folder, path)
+}
+
+fn conditions() -> Conditions {
+    Conditions { program: "1".to_owned(), mode: "loopback".to_owned() }
+}
+
+fn planned(experiment: &str) -> Result<Planned, String> {
+    let (_folder, path) = library(experiment);
+    plan(&path, &Library::beside(&path), &conditions()).map_err(|error| error.to_string())
+}
+
+fn refused(experiment: &str, why: &str) {
+    let error = planned(experiment).unwrap_err();
+    assert!(error.contains(why) && !error.contains('\n'), "{error}");
+}
+
+#[test]
+fn a_plan_has_one_cell_for_each_combination() {
+    let planned = planned(EXPERIMENT).unwrap();
+    assert_eq!((planned.name.as_str(), planned.cells.len()), ("cold", 8));
+    let keys: BTreeSet<_> = planned.cells.iter().map(|cell| &cell.key).collect();
+    assert_eq!(keys.len(), 8);
+    let cell = &planned.cells[0];
+    let node = |id: &str| cell.graph.nodes().iter().find(|node| node.id == id).unwrap();
+    assert_eq!(node("storage").parameters["content"], "small/fmp4");
+    assert_eq!(node("wan").parameters["rate"], "8Mbit/s");
+    assert_eq!(node("origin").parameters["config"], "[cache]\nmemory = \"0\"\n");
+    let load = &node("load").parameters;
+    assert_eq!((load["connections"].as_str(), load["format"].as_str()), ("1", cell.point["format"].as_str()));
+}
+
+#[test]
+fn a_key_changes_with_all_that_a_result_depends_on() {
+    let (folder, path) = library(EXPERIMENT);
+    let library = Library::beside(&path);
+    let key = |conditions: &Conditions| plan(&path, &library, conditions).unwrap().cells[0].key.clone();
+    let first = key(&conditions());
+    assert_eq!(key(&conditions()), first);
+    assert_ne!(key(&Conditions { program: "2".to_owned(), ..conditions() }), first);
+    assert_ne!(key(&Conditions { mode: "hosts".to_owned(), ..conditions() }), first);
+    let change = |file: &str, from: &str, to: &str| {
+        let file = folder.path().join(file);
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from));
+        fs::write(&file, text.replace(from, to)).unwrap();
+        let changed = key(&conditions());
+        fs::write(&file, text).unwrap();
+        changed
+    };
+    assert_ne!(change("lab/titles/small.toml", "60", "61"), first);
+    assert_ne!(change("lab/experiments/cold.toml", "8Mbit/s", "9Mbit/s"), first);
+    // The first cell is one of the set-up `cached`, or of `plain`: both have this origin.
+    assert_ne!(change("examples/setups/ipp.toml", "\"0\"", "\"1\""), first);
+    assert_eq!(change("lab/experiments/cold.toml", "min = 2", "min = 1"), first);
+}
+
+#[test]
+fn formats_that_follow_themselves_are_left_out() {
+    let other = EXPERIMENT
+        .replace("connections = '$connections'", "connections = 1, before = '$before'")
+        .replace("connections = [1, 10]", "before = ['dash', 'hls', 'hds']");
+    let pairs: BTreeSet<_> = planned(&other)
+        .unwrap()
+        .cells
+        .into_iter()
+        .map(|cell| (cell.point["before"].clone(), cell.point["format"].clone()))
+        .collect();
+    let expected = [("dash", "hls"), ("hls", "dash"), ("hds", "dash"), ("hds", "hls")];
+    assert_eq!(pairs, expected.map(|(a, b)| (a.to_owned(), b.to_owned())).into());
+}
+
+#[test]
+fn too_many_cells_are_refused_before_they_are_made() {
+    let numbers: Vec<String> = (1..=25_000).map(|number| number.to_string()).collect();
+    let many = EXPERIMENT.replace("[1, 10]", &format!("[{}]", numbers.join(",")));
+    refused(&many, "cold.toml: matrix: 100000 cells, more than 10000");
+}
+
+#[test]
+fn plans_with_mistakes_are_refused_in_one_line() {
+    refused(&EXPERIMENT.replace("'cached'", "'none'"), "none.toml: No such file");
+    refused(&EXPERIMENT.replace("'cached'", "'../plain'"), "'../plain' is not a name of letters");
+    refused(&EXPERIMENT.replace("title = 'small'", "title = 'large'"), "large.toml: No such file");
+    refused(&EXPERIMENT.replace("fmp4", "ismv"), "layout = 'ismv': not one of mp4, fmp4");
+    refused(&EXPERIMENT.replace("wan =", "lan ="), "links: no set-up has a link 'lan'");
+    refused(&EXPERIMENT.replace("rate", "speed"), "wan: link has no parameter 'speed'");
+    refused(&EXPERIMENT.replace("'hls'", "'rtmp'"), "load: format = 'rtmp': not one of dash");
+    refused(&EXPERIMENT.replace("'list'", "'all'"), "kind = 'all': not one of list");
+    refused(&EXPERIMENT.replace("kind = 'list', ", ""), "load needs the parameter 'kind'");
+    refused(&EXPERIMENT.replace("[1, 10]", "[0]"), "connections = '0': not a whole number");
+}
+
+#[test]
+fn a_block_has_each_cell_once_in_an_order_of_its_seed() {
+    let first = block(7, 0, 100);
+    assert_eq!(block(7, 0, 100), first);
+    assert_ne!(block(7, 1, 100), first);
+    assert_ne!(block(8, 0, 100), first);
+    assert_ne!(first, (0..100).collect::<Vec<_>>());
+    let mut sorted = first;
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn time_and_disk_are_known_beforehand() {
+    let plan = planned(EXPERIMENT).unwrap();
+    // 1 Mbit/s for 60 s over 8 Mbit/s take 7.5 s, and 4 s to start and stop: 8 cells, twice.
+    let estimate = Estimate::of(std::slice::from_ref(&plan));
+    assert_eq!(estimate.time, Duration::from_millis(11_500) * 16);
+    assert_eq!(estimate.disk, 4 * 7_500_000);
+    // Titles are stored once for all experiments.
+    assert_eq!(Estimate::of(&[plan.clone(), plan]).disk, estimate.disk);
+    let longer = EXPERIMENT.replace("kind = 'list'", "kind = 'list', before = 'same', duration = '30s'");
+    let estimate = Estimate::of(&[planned(&longer).unwrap()]);
+    assert_eq!(estimate.time, Duration::from_millis(41_500) * 16);
+}

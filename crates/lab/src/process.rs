@@ -1,0 +1,77 @@
+//! Processes that end with the one that started them.
+
+use crate::Error;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    path::Path,
+    process::{Child, Command, ExitStatus},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// The time between two looks at a process.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A started process. It is killed when this value is dropped, and by the kernel when the thread
+/// that started it ends, even if that thread is killed.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+/// Returns a command that the kernel kills as soon as its parent has ended.
+pub(crate) fn command(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
+impl Process {
+    /// Starts a command that [`command`] has made.
+    ///
+    /// # Errors
+    /// If `setpriv` is not installed, or the system refuses another process.
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
+        let child =
+            command.spawn().map_err(|error| Error::Lacking(format!("setpriv (util-linux): {error}")))?;
+        Ok(Self { child })
+    }
+
+    /// Returns how the process has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Sends SIGINT.
+    pub(crate) fn interrupt(&mut self) {
+        if self.ended().is_none() {
+            // A child that has not been waited for keeps its number, so no other process gets it.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        }
+    }
+
+    /// Waits for the end. Returns the status, unless the system cannot tell it.
+    pub(crate) fn finish(mut self) -> Option<ExitStatus> {
+        self.child.wait().ok()
+    }
+
+    /// Waits for the end, for at most `most`, and then kills the process. Returns its status if it
+    /// has ended by itself.
+    pub(crate) fn wait(mut self, most: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + most;
+        while Instant::now() < until {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            sleep(POLL);
+        }
+        None
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,187 @@
+//! One function of a workflow as a process.
+
+mod link;
+mod load;
+mod part;
+
+pub(crate) use link::Carried;
+pub use part::Part;
+
+use crate::{
+    Error,
+    function::Function,
+    http, nbmp,
+    process::{Process, command},
+};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// The longest time in which the functions that a task reads from must answer.
+const INPUT_WAIT: Duration = Duration::from_secs(60);
+
+/// The longest time in which a function must answer.
+const START_WAIT: Duration = Duration::from_secs(30);
+
+/// The time that a function has to end after SIGINT. Engines kill the task after 10 s.
+const STOP_WAIT: Duration = Duration::from_secs(6);
+
+/// The time between two looks.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The place in which tasks run.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The program `latemux`.
+    pub latemux: PathBuf,
+    /// The folder for the files of tasks, and for their results.
+    pub folder: PathBuf,
+    /// The folder with titles.
+    pub content: PathBuf,
+}
+
+impl Place {
+    /// Returns the folder of a task's own files.
+    pub(crate) fn own(&self, id: &str) -> PathBuf {
+        self.folder.join(id)
+    }
+}
+
+/// Runs a task until it has ended or `stop` is set, and writes its part of the results.
+///
+/// # Errors
+/// If an address is not one of this machine's, a function that the task reads from does not
+/// answer, the function does not start or ends by itself, or its part cannot be written.
+pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<(), Error> {
+    let address = |url: &String| {
+        http::address(url).ok_or_else(|| Error::invalid(format!("'{url}' is not an address with a port")))
+    };
+    let inputs = task.inputs.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    let outputs = task.outputs.iter().map(|output| address(&output.url)).collect::<Result<Vec<_>, _>>()?;
+    let own = place.own(&task.id);
+    fs::create_dir_all(own.join("temporary")).map_err(|error| Error::file(&own, &error))?;
+    let all_answer = || inputs.iter().all(|input| http::answers(*input));
+    if !wait_until(INPUT_WAIT, stop, all_answer) {
+        return match stop.load(Relaxed) {
+            true => Ok(()),
+            false => Err(Error::Lacking(format!("{}: what it reads from does not answer", task.id))),
+        };
+    }
+    match task.function {
+        Function::Load => load::run(task, &inputs, place, stop),
+        Function::Link => link::run(task, inputs[0], &outputs, place, stop),
+        _ => serve(task, &inputs, &outputs, place, stop),
+    }
+}
+
+/// Runs a server until `stop` is set.
+fn serve(
+    task: &nbmp::Task,
+    inputs: &[SocketAddr],
+    outputs: &[SocketAddr],
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let own = place.own(&task.id);
+    let mut process = Process::start(&mut server(task, inputs, outputs, place)?)?;
+    let has_begun = || process.ended().is_some() || outputs.iter().all(|output| http::answers(*output));
+    if !wait_until(START_WAIT, stop, has_begun) && !stop.load(Relaxed) {
+        return Err(Error::Lacking(format!("{}: does not answer", task.id)));
+    }
+    while !stop.load(Relaxed) {
+        if let Some(status) = process.ended() {
+            return Err(Error::Lacking(format!("{}: ended by itself: {status}", task.id)));
+        }
+        sleep(POLL);
+    }
+    process.interrupt();
+    process.wait(STOP_WAIT);
+    Part::of_server(task.function, &own).write(place, &task.id)
+}
+
+/// Returns the command of a server.
+fn server(
+    task: &nbmp::Task,
+    inputs: &[SocketAddr],
+    outputs: &[SocketAddr],
+    place: &Place,
+) -> Result<Command, Error> {
+    use crate::nginx;
+    let own = place.own(&task.id);
+    let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
+    let configuration = match task.function {
+        Function::Origin => return origin(task, inputs[0], outputs, place),
+        Function::Storage => {
+            let root = place.content.join(parameter("content"));
+            nginx::storage(&own, outputs, &root)
+        }
+        Function::Balance => nginx::balance(&own, outputs, inputs, parameter("mode") == "hash"),
+        _ => {
+            let reuse = parameter("connections") != "new";
+            nginx::cache(&own, outputs, inputs[0], parameter("mode"), reuse)
+                .ok_or_else(|| Error::invalid("the cache's mode is unknown"))?
+        }
+    };
+    let file = own.join("nginx.conf");
+    fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
+    let mut command = command(&nginx_program());
+    command.arg("-p").arg(&own).arg("-e").arg(own.join("error.log")).arg("-c").arg(&file);
+    Ok(quiet(command, &own))
+}
+
+/// Returns the command of an origin.
+fn origin(
+    task: &nbmp::Task,
+    input: SocketAddr,
+    outputs: &[SocketAddr],
+    place: &Place,
+) -> Result<Command, Error> {
+    let own = place.own(&task.id);
+    let [listen] = outputs else {
+        return Err(Error::invalid(format!("{}: an origin serves one reader", task.id)));
+    };
+    let file = own.join("origin.toml");
+    let configuration = task.parameters.get("config").map_or("", String::as_str);
+    fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
+    let mut command = command(&place.latemux);
+    command.args(["serve", &format!("http://{input}/"), "--listen", &listen.to_string(), "--config"]);
+    command.arg(&file).env("LATEMUX_LOG", "warn,access=off");
+    if let Some(duration) = task.parameters.get("segment-duration") {
+        command.args(["--segment-duration", duration]);
+    }
+    Ok(quiet(command, &own))
+}
+
+/// Sends the output of a command to a file of its task.
+fn quiet(mut command: Command, own: &Path) -> Command {
+    let log = fs::File::create(own.join("output.log")).map_or_else(|_| Stdio::null(), Stdio::from);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command
+}
+
+/// Returns the path of nginx. Debian's is in a folder outside an ordinary user's PATH.
+fn nginx_program() -> PathBuf {
+    let debian = Path::new("/usr/sbin/nginx");
+    if debian.exists() { debian.to_owned() } else { PathBuf::from("nginx") }
+}
+
+/// Waits until something is true. Returns false after `most`, or if `stop` is set.
+fn wait_until(most: Duration, stop: &AtomicBool, mut is_true: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + most;
+    while !stop.load(Relaxed) {
+        if is_true() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(POLL);
+    }
+    false
+}

@@ -1,0 +1,59 @@
+//! A link: a TCP relay with a rate and a round-trip time.
+
+use super::{POLL, Part, Place};
+use crate::{Error, bytes_per_second, nbmp};
+use latemux_link::{Distance, Link};
+use latemux_quantity::TimeSpan;
+use serde::{Deserialize, Serialize};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// The bytes that may pass at once after a pause.
+const BURST: u64 = 128 << 10;
+
+/// A state of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carried {
+    /// The time in seconds since 1970.
+    pub time: f64,
+    /// The bytes that have been carried to readers until then.
+    pub bytes: u64,
+}
+
+/// Runs a link until `stop` is set.
+pub(super) fn run(
+    task: &nbmp::Task,
+    input: SocketAddr,
+    outputs: &[SocketAddr],
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let parameter = |name: &str| task.parameters.get(name);
+    let rate = parameter("rate").and_then(|text| text.parse().ok()).map(bytes_per_second);
+    let round_trip = parameter("rtt").and_then(|text| text.parse::<TimeSpan>().ok());
+    let round_trip = round_trip.map_or(Duration::ZERO, |span| span.0);
+    let distance = Distance { round_trip, rate, burst: BURST };
+    let lacking = |error: std::io::Error| Error::Lacking(format!("{}: {error}", task.id));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
+    let carried = runtime.block_on(async {
+        let mut links = Vec::new();
+        for output in outputs {
+            links.push(Link::at(*output, input, distance).await?);
+        }
+        let mut carried: Vec<Carried> = Vec::new();
+        while !stop.load(Relaxed) {
+            let bytes = links.iter().map(Link::carried).sum();
+            if carried.last().is_none_or(|last| last.bytes != bytes) {
+                carried.push(Carried { time: super::load::wall_clock(), bytes });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(carried)
+    });
+    let carried = carried.map_err(lacking)?;
+    Part { function: task.function.name().to_owned(), carried, ..Part::default() }.write(place, &task.id)
+}

@@ -1,0 +1,85 @@
+//! The part of a cell's results that one task has measured.
+
+use super::Place;
+use crate::{Error, function::Function, http};
+use serde::{Deserialize, Serialize};
+use std::{fs, io, path::Path};
+
+/// The part of a cell's results that one task has measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// The name of the function.
+    pub function: String,
+    /// The bytes of files that a cache keeps.
+    pub cached: u64,
+    /// The responses of a server, in the order in which they ended.
+    pub responses: Vec<Response>,
+    /// The bytes that a link has carried to its reader, as they grew.
+    pub carried: Vec<super::Carried>,
+    /// The time at which the measured load began, in seconds since 1970.
+    pub measured_from: f64,
+}
+
+/// A line of a server's log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// The time of its end, in seconds since 1970.
+    pub time: f64,
+    /// The number of the connection.
+    pub connection: u64,
+    /// The status.
+    pub status: u16,
+    /// The bytes of the body.
+    pub body: u64,
+    /// The outcome of the cache: `HIT`, `MISS`, or nothing.
+    pub cache: String,
+    /// The path with its query.
+    pub uri: String,
+}
+
+impl Part {
+    /// Reads what a server has left in its folder.
+    pub(super) fn of_server(function: Function, own: &Path) -> Self {
+        let log = fs::read_to_string(own.join("access.log")).unwrap_or_default();
+        let responses = log.lines().filter_map(|line| serde_json::from_str::<Response>(line).ok());
+        Self {
+            function: function.name().to_owned(),
+            cached: file_bytes(&own.join("cache")).unwrap_or(0),
+            responses: responses.filter(|response| !response.uri.starts_with(http::READY)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Writes the part to the folder of the results.
+    ///
+    /// # Errors
+    /// If the file cannot be written, for instance because the disk is full.
+    pub fn write(&self, place: &Place, id: &str) -> Result<(), Error> {
+        let path = place.folder.join(format!("{id}.json"));
+        let bytes = serde_json::to_vec(self).map_err(|error| Error::invalid(error.to_string()))?;
+        fs::write(&path, bytes).map_err(|error| Error::file(&path, &error))
+    }
+
+    /// Reads a part.
+    ///
+    /// # Errors
+    /// If the task has written none, or another program has.
+    pub fn read(folder: &Path, id: &str) -> Result<Self, Error> {
+        let path = folder.join(format!("{id}.json"));
+        let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
+        let part = serde_json::from_slice(&bytes);
+        part.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    }
+}
+
+/// Returns the bytes of all files below a folder.
+fn file_bytes(folder: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        sum += if data.is_dir() { file_bytes(&entry.path())? } else { data.len() };
+    }
+    Ok(sum)
+}
