@@ -24,6 +24,7 @@ mod runs;
 mod same_bytes;
 mod server;
 mod setups;
+mod setups_storage;
 mod stopping;
 mod store;
 mod tools;
