@@ -4,9 +4,10 @@ use crate::{serve::say, signals::stop_signal};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand};
 use latemux_lab::{
-    driver::Driver,
+    driver::{Driver, Records},
     nbmp::{MAX_DOCUMENT, Task, Workflow},
     plan::{Cell, Conditions, Estimate, Library, Planned, plan},
+    report,
     task::{self, Place},
 };
 use std::{
@@ -43,6 +44,7 @@ pub(crate) struct Lab {
 enum Command {
     Plan(Plan),
     Run(Run),
+    Report(Report),
     Task(RunTask),
 }
 
@@ -75,6 +77,16 @@ struct Run {
     /// Random seed of the order in which cells are measured
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
+}
+
+/// Sum up the results of a run: write summary.csv, with a line for each cell
+///
+/// Repeated measurements have a mean and half of its 95 % confidence interval (Student's t).
+#[derive(Debug, ClapArgs)]
+struct Report {
+    /// Folder that `lab run --out` wrote
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
 }
 
 /// Run one function of a workflow, as `lab run` and workflow engines do
@@ -119,6 +131,7 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
     match &lab.command {
         Command::Plan(flags) => show_plan(flags),
         Command::Run(flags) => measure(flags),
+        Command::Report(flags) => write_report(flags),
         Command::Task(flags) => run_task(flags),
     }
 }
@@ -167,6 +180,13 @@ fn measure(flags: &Run) -> Result<()> {
     let missing = missing.filter(|(key, repeat)| !records.has(key, *repeat)).count();
     ensure!(missing == 0, "{missing} measurements failed: start it again to repeat them");
     Ok(())
+}
+
+fn write_report(flags: &Report) -> Result<()> {
+    let records = Records::read(&flags.run)?;
+    let path = flags.run.join("summary.csv");
+    fs::write(&path, report::csv(&records)).with_context(|| path.display().to_string())?;
+    say(&format!("{} measurements: {}\n", records.len(), path.display()))
 }
 
 fn run_task(flags: &RunTask) -> Result<()> {

@@ -10,6 +10,7 @@
 //! - [`content`]: titles on disk, and the paths that clients request
 //! - [`task`]: one function as a process
 //! - [`driver`]: cells measured on this machine
+//! - [`report`]: the results of a run, summed up
 
 pub mod content;
 pub mod driver;
@@ -22,6 +23,7 @@ pub mod nbmp;
 pub mod nginx;
 pub mod plan;
 mod process;
+pub mod report;
 pub mod task;
 
 pub use error::Error;

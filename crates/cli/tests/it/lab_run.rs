@@ -138,6 +138,11 @@ fn requests_and_bytes_of_each_cell_are_counted() {
         let key = record["key"].as_str().unwrap();
         assert!(lab.out().join("cells").join(key).join("r1.wdd").exists());
     }
+    let report =
+        Command::new(env!("CARGO_BIN_EXE_latemux")).args(["lab", "report"]).arg(lab.out()).output().unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let summary = fs::read_to_string(lab.out().join("summary.csv")).unwrap();
+    assert_eq!(summary.lines().filter(|line| line.contains("setup=n-single,1,0,")).count(), 3, "{summary}");
     // There is nothing left to measure.
     let again = lab.run();
     assert!(again.status.success() && again.stdout.is_empty());

@@ -85,16 +85,23 @@ impl Records {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).map_err(failed)?;
         file.seek(io::SeekFrom::End(0)).map_err(failed)?;
-        let mut records: Vec<Record> = Vec::new();
-        for (number, line) in text[..whole].lines().enumerate() {
-            let record = serde_json::from_str(line);
-            let place = || format!("{}: line {}", path.display(), number + 1);
-            records.push(record.map_err(|error| Error::invalid(format!("{}: {error}", place())))?);
-        }
+        let records = parse(&path, &text[..whole])?;
         // What failed is measured again.
         let done = records.iter().filter(|record| record.measured.is_some());
         let done = done.map(|record| (record.key.clone(), record.repeat)).collect();
         Ok(Self { path, file, done, records })
+    }
+
+    /// Reads the records of a run without changing them. A last line that was not completed is left
+    /// out.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or holds something else.
+    pub fn read(folder: &Path) -> Result<Vec<Record>, Error> {
+        let path = folder.join(FILE);
+        let text = fs::read_to_string(&path).map_err(|error| Error::file(&path, &error))?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        parse(&path, &text[..whole])
     }
 
     /// Returns true if a measurement has a result.
@@ -117,4 +124,13 @@ impl Records {
         self.records.push(record);
         Ok(())
     }
+}
+
+/// Parses whole lines.
+fn parse(path: &Path, text: &str) -> Result<Vec<Record>, Error> {
+    let parse = |(number, line): (usize, &str)| {
+        let place = || format!("{}: line {}", path.display(), number + 1);
+        serde_json::from_str(line).map_err(|error| Error::invalid(format!("{}: {error}", place())))
+    };
+    text.lines().enumerate().map(parse).collect()
 }
