@@ -67,7 +67,7 @@ async fn serve_title(
     set_labels(RequestLabels::of(&address.resource));
     if address.resource.is_manifest() {
         let at_cuts = address.at_cuts(&title.title);
-        let manifest = app.manifests.get(title, at_cuts.as_ref().unwrap_or(address)).await?;
+        let manifest = app.manifests.get(title, at_cuts.as_ref().unwrap_or(address), request).await?;
         let cache_control = cache_control(&app.config.cache_control, title, Class::Manifest);
         let mut response = manifest.respond(request, cache_control)?;
         warn_if_stale(&app.metrics, title, response.headers_mut());

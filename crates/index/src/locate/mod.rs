@@ -80,6 +80,13 @@ pub struct Locator {
     tables: Option<FullTables>,
 }
 
+/// Most samples of a title or an index that take well below a millisecond of work: three minutes of
+/// video with audio.
+pub const QUICK_SAMPLES: u64 = 1 << 14;
+
+/// Most bytes that [`Locator::quick_step`] parses.
+const QUICK_BYTES: usize = 256 << 10;
+
 /// Number of bytes of the object's start that go into its fingerprint.
 const FINGERPRINT_HEAD: u64 = 64 << 10;
 
@@ -150,6 +157,34 @@ impl Locator {
     /// - [`IndexError::Malformed`] and [`IndexError::Box`] if boxes are missing, contradictory or
     ///   cannot be parsed
     pub fn step(&mut self, object_size: u64, got: Vec<ObjectBytes>) -> Result<Step, IndexError> {
+        match self.advance(object_size, got, false)? {
+            Some(step) => Ok(step),
+            None => Err(IndexError::Malformed("reading the index does not terminate".to_owned())),
+        }
+    }
+
+    /// Takes the bytes that were read like [`Self::step`], if the step takes well below a
+    /// millisecond. Otherwise keeps them and returns `None`: [`Self::step`] must then be called
+    /// without any, on a thread that may be busy for long.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`Self::step`].
+    pub fn quick_step(
+        &mut self,
+        object_size: u64,
+        got: Vec<ObjectBytes>,
+    ) -> Result<Option<Step>, IndexError> {
+        self.advance(object_size, got, true)
+    }
+
+    /// Takes a step, or returns `None` if it `must_be_quick` and would not be.
+    fn advance(
+        &mut self,
+        object_size: u64,
+        got: Vec<ObjectBytes>,
+        must_be_quick: bool,
+    ) -> Result<Option<Step>, IndexError> {
         let head = 0..self.limits.head.min(object_size);
         let requested = self.requested.take().unwrap_or_else(|| vec![head]);
         for range in &requested {
@@ -160,15 +195,25 @@ impl Locator {
                 return Err(IndexError::Truncated(what));
             }
         }
+        let is_quick = !must_be_quick || got.iter().map(|g| g.bytes.len()).sum::<usize>() <= QUICK_BYTES;
         got.into_iter().for_each(|piece| self.read.insert(piece));
+        if !is_quick {
+            self.requested = Some(Vec::new());
+            return Ok(None);
+        }
         self.round_trips += 1;
         if self.round_trips == 1 {
             let len = FINGERPRINT_HEAD.min(self.limits.head).min(object_size);
             self.head = self.read.get(&(0..len)).unwrap_or_default();
         }
-        match self.run(object_size) {
-            Ok(index) => Ok(Step::Done(Box::new(index))),
+        match self.run(object_size, must_be_quick) {
+            Ok(index) => Ok(Some(Step::Done(Box::new(index)))),
             Err(Pause::Fail(error)) => Err(error),
+            Err(Pause::Long) => {
+                self.round_trips -= 1;
+                self.requested = Some(Vec::new());
+                Ok(None)
+            }
             Err(Pause::Read(ranges)) => {
                 let requested = self.still_missing(ranges);
                 let limit = if self.scan.is_some() { MAX_SCAN_ROUND_TRIPS } else { MAX_ROUND_TRIPS };
@@ -180,7 +225,7 @@ impl Locator {
                     return Err(IndexError::Malformed("reading the index does not terminate".to_owned()));
                 }
                 self.requested = Some(requested.clone());
-                Ok(if self.scan.is_some() { Step::Scan(requested) } else { Step::Read(requested) })
+                Ok(Some(if self.scan.is_some() { Step::Scan(requested) } else { Step::Read(requested) }))
             }
         }
     }
@@ -198,13 +243,16 @@ impl Locator {
         requested
     }
 
-    fn run(&mut self, object_size: u64) -> Result<MediaIndex, Pause> {
+    fn run(&mut self, object_size: u64, must_be_quick: bool) -> Result<MediaIndex, Pause> {
         let reader = ObjectReader { read: &self.read, object_size, limits: self.limits };
         let found = match self.movie.take() {
             Some(found) => found,
             None => movie::find(&reader)?,
         };
         let found = self.movie.insert(found);
+        if must_be_quick && !(found.samples <= QUICK_SAMPLES && found.movie.fragments.is_none()) {
+            return Err(Pause::Long);
+        }
         let outcome = if let Some(scan) = &mut self.scan {
             scan.run(&reader).map(FoundSamples::Scanned)
         } else if found.movie.fragments.is_none() {

@@ -26,6 +26,8 @@ pub(crate) struct FoundMovie {
     /// Tracks whose codec and structure can be served, each with its index in [`Movie::tracks`].
     pub(crate) descriptions: Vec<(usize, TrackDescription)>,
     pub(crate) left_out: Vec<TrackProblem>,
+    /// Number of samples in the tables of these tracks.
+    pub(crate) samples: u64,
     /// Number of samples walked so far to check an index against its fragments.
     pub(crate) checked: AtomicU64,
 }
@@ -102,6 +104,7 @@ impl FoundMovie {
                 }
             }
         }
+        let mut samples = 0;
         for (is_elsewhere, limit) in
             [(false, most_samples(object_size)), (true, most_samples_elsewhere(bytes.len() as u64))]
         {
@@ -110,11 +113,22 @@ impl FoundMovie {
                 let track = movie.tracks.get(*number)?.as_ref().ok()?;
                 description.sample_count(track, object_size)
             });
-            if counts.map(u64::from).sum::<u64>() > limit {
+            let count = counts.map(u64::from).sum::<u64>();
+            if count > limit {
                 return Err(IndexError::OverLimit { what: "samples for an object of this size", limit });
             }
+            samples += count;
         }
         let defaults = FragmentDefaults::new(movie.fragments.as_deref().unwrap_or_default());
-        Ok(Self { range, bytes, movie, defaults, descriptions, left_out, checked: AtomicU64::new(0) })
+        Ok(Self {
+            range,
+            bytes,
+            movie,
+            defaults,
+            descriptions,
+            left_out,
+            samples,
+            checked: AtomicU64::new(0),
+        })
     }
 }

@@ -13,6 +13,8 @@ use std::ops::Range;
 pub(crate) enum Pause {
     /// These bytes are needed first.
     Read(Vec<Range<u64>>),
+    /// The rest takes longer than a quick step may.
+    Long,
     /// The index cannot be read.
     Fail(IndexError),
 }

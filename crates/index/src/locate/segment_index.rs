@@ -114,7 +114,7 @@ fn has_more_media(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) 
     loop {
         let next = match reader.top_box(at, reader.window(at)) {
             Ok(Some(next)) => next,
-            Err(pause @ Pause::Read(_)) => return Err(pause),
+            Err(pause @ (Pause::Read(_) | Pause::Long)) => return Err(pause),
             Ok(None) => return Ok(false),
             Err(Pause::Fail(_)) => return Ok(true),
         };

@@ -35,13 +35,30 @@ pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, I
     run(&mut Locator::new(limits), Some(size), size, |range| slice(object, range))
 }
 
-/// Finds the index of an object of which only the requested bytes need exist.
+/// Finds the index of an object of which only the requested bytes need exist. Asserts that quick
+/// steps, as far as they are possible, find the same.
 pub(crate) fn locate_by(
     size: u64,
     limits: Limits,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
-    run(&mut Locator::new(limits), None, size, read)
+    let located = run(&mut Locator::new(limits), None, size, &read);
+    let quickly = run_by(&mut Locator::new(limits), None, size, &read, |locator, got| {
+        match locator.quick_step(size, got)? {
+            Some(step) => Ok(step),
+            None => locator.step(size, Vec::new()),
+        }
+    });
+    match (&located, &quickly) {
+        (Ok(located), Ok(quickly)) => {
+            assert_eq!((&located.index, located.round_trips), (&quickly.index, quickly.round_trips));
+        }
+        (located, quickly) => {
+            let error = |result: &Result<Located, IndexError>| result.as_ref().err().map(ToString::to_string);
+            assert_eq!(error(located), error(quickly));
+        }
+    }
+    located
 }
 
 /// Gives a locator the bytes it asks for. `listed` is the size that is known before the first read.
@@ -50,6 +67,17 @@ pub(crate) fn run(
     listed: Option<u64>,
     size: u64,
     read: impl Fn(&Range<u64>) -> Bytes,
+) -> Result<Located, IndexError> {
+    run_by(locator, listed, size, read, |locator, got| locator.step(size, got))
+}
+
+/// Does the same with another way to take a step.
+fn run_by(
+    locator: &mut Locator,
+    listed: Option<u64>,
+    size: u64,
+    read: impl Fn(&Range<u64>) -> Bytes,
+    mut step: impl FnMut(&mut Locator, Vec<ObjectBytes>) -> Result<Step, IndexError>,
 ) -> Result<Located, IndexError> {
     let first = locator.first_reads(listed);
     let mut wants: Vec<_> = std::iter::once(0..size.min(first.head)).chain(first.tail).collect();
@@ -65,7 +93,7 @@ pub(crate) fn run(
                 ObjectBytes { offset: range.start, bytes: read(range) }
             })
             .collect();
-        wants = match locator.step(size, got)? {
+        wants = match step(locator, got)? {
             Step::Read(wants) => wants,
             Step::Scan(wants) => {
                 scanned = true;

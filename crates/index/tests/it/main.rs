@@ -16,6 +16,7 @@ mod moov;
 mod oracle;
 mod packets;
 mod persist;
+mod quick_steps;
 mod reach;
 mod refused;
 mod segment_indexes;

@@ -6,6 +6,7 @@ use crate::{
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use latemux_index::{IndexError, locate::limits::Limits};
+use std::ops::Range;
 
 /// One track to be written.
 #[derive(Debug, Clone, Default)]
@@ -138,13 +139,16 @@ impl Sparse {
     }
 
     pub(crate) fn locate(&self) -> Result<Located, IndexError> {
-        locate_by(self.size, Limits::default(), |range| {
-            let len = self.start.len() as u64;
-            let place = |at: u64| usize::try_from(at.min(len)).unwrap();
-            let mut bytes = BytesMut::from(&self.start[place(range.start)..place(range.end)]);
-            bytes.resize(usize::try_from(range.end - range.start).unwrap(), 0);
-            bytes.freeze()
-        })
+        locate_by(self.size, Limits::default(), |range| self.read(range))
+    }
+
+    /// Returns the bytes of a range. Those of the media are 0.
+    pub(crate) fn read(&self, range: &Range<u64>) -> Bytes {
+        let len = self.start.len() as u64;
+        let place = |at: u64| usize::try_from(at.min(len)).unwrap();
+        let mut bytes = BytesMut::from(&self.start[place(range.start)..place(range.end)]);
+        bytes.resize(usize::try_from(range.end - range.start).unwrap(), 0);
+        bytes.freeze()
     }
 }
 

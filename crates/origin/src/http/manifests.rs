@@ -1,5 +1,5 @@
-//! Manifests, kept in memory both as text and compressed. Making a manifest takes all samples of a
-//! title.
+//! Manifests, kept in memory in the forms that were requested: as text, or compressed. Making a
+//! manifest takes all samples of a title.
 
 use crate::{
     Error,
@@ -7,6 +7,7 @@ use crate::{
     observe::metrics::CacheWatch,
     read::body::Body,
     title::memory_cache::MemoryCache,
+    title::quick_work::do_at_once,
     title::single_flight::SingleFlight,
     title::titles::LoadedTitle,
     title::work_queue::WorkQueue,
@@ -26,78 +27,63 @@ use std::{
 /// Estimate of the memory that the head of a response takes, in bytes. Most take less.
 const HEAD: usize = 2 << 10;
 
-/// A manifest.
-#[derive(Debug)]
+/// A manifest in one form: as text, or compressed.
+#[derive(Debug, Clone)]
 pub(crate) struct Manifest {
     content_type: &'static str,
+    /// The digest of the text.
     digest: u128,
-    text: EncodedManifest,
-    /// `None` if compression does not make the manifest shorter.
-    gzip: Option<EncodedManifest>,
-}
-
-/// A manifest in one content coding.
-#[derive(Debug)]
-struct EncodedManifest {
+    is_gzip: bool,
     bytes: Bytes,
     /// Head of the response to plain requests, with its `Cache-Control`. The first such request
     /// sets it.
     plain_head: OnceLock<(Option<HeaderValue>, ResponseHead)>,
 }
 
-impl EncodedManifest {
-    fn new(bytes: Bytes) -> Self {
-        Self { bytes, plain_head: OnceLock::new() }
-    }
-
+impl Manifest {
     fn weight(&self) -> usize {
         self.bytes.len() + HEAD
     }
-}
 
-impl Manifest {
-    fn weight(&self) -> usize {
-        self.text.weight() + self.gzip.as_ref().map_or(0, EncodedManifest::weight)
-    }
-
-    /// Responds with the manifest, compressed if the client accepts that. A range always refers to
-    /// the uncompressed text.
+    /// Responds with the manifest. It must have the form of that [`Manifests::get`] chooses for the
+    /// request.
     pub(crate) fn respond(
         &self,
         request: &Parts,
         cache_control: Option<HeaderValue>,
     ) -> Result<Response<Body>, Error> {
-        let compressed = self
-            .gzip
-            .as_ref()
-            .filter(|_| accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE));
-        let (encoded, coding, variant) = match compressed {
-            Some(gzip) => (gzip, Coding::Gzip, "-gz"),
-            None => (&self.text, Coding::Identity, ""),
-        };
         // All plain requests get the same head, so the head is made only once.
         let is_plain = is_plain(request);
-        if let Some((known, head)) = encoded.plain_head.get().filter(|_| is_plain)
+        if let Some((known, head)) = self.plain_head.get().filter(|_| is_plain)
             && *known == cache_control
         {
-            return Ok(head.clone().respond_from(&encoded.bytes));
+            return Ok(head.clone().respond_from(&self.bytes));
         }
+        let (coding, variant) = if self.is_gzip { (Coding::Gzip, "-gz") } else { (Coding::Identity, "") };
         let representation = Representation {
             content_type: self.content_type,
-            length: encoded.bytes.len() as u64,
+            length: self.bytes.len() as u64,
             etag: Some(etag(self.digest, variant)),
             cache_control: cache_control.clone(),
             coding,
         };
         let head = decide(request, &representation)?;
         if is_plain {
-            let _ = encoded.plain_head.set((cache_control, head.clone()));
+            let _ = self.plain_head.set((cache_control, head.clone()));
         }
-        Ok(head.respond_from(&encoded.bytes))
+        Ok(head.respond_from(&self.bytes))
+    }
+
+    /// Returns the compressed form, or the same manifest if compression does not make it shorter.
+    fn compressed(self) -> Self {
+        match compress(&self.bytes).filter(|gzip| gzip.len() < self.bytes.len()) {
+            Some(bytes) => Self { is_gzip: true, bytes, plain_head: OnceLock::new(), ..self },
+            None => self,
+        }
     }
 }
 
-/// Manifests in memory, by title and address.
+/// Manifests in memory, by title, address and form. Each form is made when it is first requested.
 #[derive(Debug)]
 pub(crate) struct Manifests {
     memory: MemoryCache<ManifestKey, Arc<Manifest>>,
@@ -105,17 +91,17 @@ pub(crate) struct Manifests {
     work: Arc<WorkQueue>,
 }
 
-/// ID of a title and address of the manifest in it.
+/// ID of a title, address of the manifest in it, and true for the compressed form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct ManifestKey(u64, Address);
+struct ManifestKey(u64, Address, bool);
 
 /// Borrowed form of [`ManifestKey`], for lookups.
 #[derive(Hash)]
-struct ManifestKeyRef<'a>(u64, &'a Address);
+struct ManifestKeyRef<'a>(u64, &'a Address, bool);
 
 impl Equivalent<ManifestKey> for ManifestKeyRef<'_> {
     fn equivalent(&self, key: &ManifestKey) -> bool {
-        self.0 == key.0 && *self.1 == key.1
+        self.0 == key.0 && *self.1 == key.1 && self.2 == key.2
     }
 }
 
@@ -126,9 +112,9 @@ impl Manifests {
         Self { memory, in_flight: SingleFlight::new(), work }
     }
 
-    /// Removes the manifests of a title, given by its ID. Returns their number.
+    /// Removes the manifests of a title, given by its ID. Returns their number, each form counted.
     pub(crate) fn purge(&self, title: u64) -> u64 {
-        self.memory.remove_where(|ManifestKey(id, _)| *id == title)
+        self.memory.remove_where(|ManifestKey(id, ..)| *id == title)
     }
 
     /// Returns what metrics show of the manifests.
@@ -136,38 +122,63 @@ impl Manifests {
         self.memory.watch("manifests", self.in_flight.joins())
     }
 
-    /// Returns the manifest at an address of a title, from memory if it is there.
+    /// Returns the manifest at an address of a title, from memory if it is there. It is compressed
+    /// if the client accepts that. A range always refers to the uncompressed text.
     pub(crate) async fn get(
         &self,
         title: &Arc<LoadedTitle>,
         address: &Address,
+        request: &Parts,
     ) -> Result<Arc<Manifest>, Error> {
-        if let Some(manifest) = self.memory.get(&ManifestKeyRef(title.id, address)) {
+        let is_gzip = accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE);
+        if let Some(manifest) = self.memory.get(&ManifestKeyRef(title.id, address, is_gzip)) {
             return Ok(manifest);
         }
-        let key = ManifestKey(title.id, address.clone());
-        let title = title.clone();
-        let address = address.clone();
+        // Boxed so that requests which find the manifest in memory do not carry this large future.
+        let key = ManifestKey(title.id, address.clone(), is_gzip);
+        Box::pin(self.make(title.clone(), key)).await
+    }
+
+    /// Makes a manifest, together with other requests for it.
+    async fn make(&self, title: Arc<LoadedTitle>, key: ManifestKey) -> Result<Arc<Manifest>, Error> {
+        let ManifestKey(id, address, is_gzip) = key.clone();
+        let other_form = is_gzip.then(|| self.memory.peek(&ManifestKeyRef(id, &address, false))).flatten();
         let work = self.work.clone();
         let start = move || {
-            async move { work.run(title.manifest_work(), move || make(&title, &address)).await?.map(Arc::new) }
-                .boxed()
+            let amount = title.manifest_work();
+            let make = move || {
+                let text = match other_form {
+                    Some(text) => Manifest::clone(&text),
+                    None => plan_text(&title, &address)?,
+                };
+                Ok(Arc::new(if is_gzip { text.compressed() } else { text }))
+            };
+            async move {
+                match amount {
+                    None => do_at_once(make)?,
+                    Some(amount) => work.run(amount, make).await?,
+                }
+            }
+            .boxed()
         };
-        // Boxed so that requests which find the manifest in memory do not carry this large future.
-        let manifest = Box::pin(self.in_flight.run(key.clone(), start)).await?;
+        let manifest = self.in_flight.run(key.clone(), start).await?;
         self.memory.insert(key, manifest.clone());
         Ok(manifest)
     }
 }
 
-fn make(title: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
+/// Plans the text of a manifest.
+fn plan_text(title: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
     let Planned::Ready(plan) = plan(&title.title, address, &NoFragments)? else {
         return Err(Error::Internal("a manifest that needs media"));
     };
-    let text = text_of(&plan)?;
-    let gzip = compress(&text).filter(|gzip| gzip.len() < text.len()).map(EncodedManifest::new);
-    let text = EncodedManifest::new(text);
-    Ok(Manifest { content_type: plan.content_type, digest: plan.digest, text, gzip })
+    Ok(Manifest {
+        content_type: plan.content_type,
+        digest: plan.digest,
+        is_gzip: false,
+        bytes: text_of(&plan)?,
+        plain_head: OnceLock::new(),
+    })
 }
 
 fn text_of(plan: &Plan) -> Result<Bytes, Error> {

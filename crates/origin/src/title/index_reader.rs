@@ -1,13 +1,13 @@
 //! Reads the index of one object. It reads the bytes that a [`Locator`] needs from storage.
 
-use crate::Error;
+use crate::{Error, title::quick_work::do_at_once};
 use bytes::{Bytes, BytesMut};
 use futures_util::{
     StreamExt,
     future::{join, join_all, try_join_all},
 };
 use latemux_index::{
-    MediaIndex,
+    IndexError, MediaIndex,
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
 use latemux_storage::{Key, ObjectMeta, ReadRequest, Storage, StorageError, Version, Want};
@@ -129,14 +129,7 @@ impl<'a> IndexReader<'a> {
         self.bytes_read += got.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>();
         let size = version.size;
         self.version = Some(version);
-        let mut locator = std::mem::replace(&mut self.locator, Locator::new(self.limits));
-        // Parsing a large moov takes milliseconds, which must not hold up other requests.
-        let parsed = tokio::task::spawn_blocking(move || {
-            let step = locator.step(size, got);
-            (locator, step)
-        });
-        let (locator, step) = parsed.await.map_err(|_| Error::Internal("parsing an index panicked"))?;
-        self.locator = locator;
+        let step = self.parse(size, got).await?;
         match step.map_err(|error| Error::index(&self.name, error))? {
             Step::Read(ranges) => self.wants = ranges.into_iter().map(Want::Range).collect(),
             Step::Scan(ranges) => {
@@ -146,6 +139,23 @@ impl<'a> IndexReader<'a> {
             Step::Done(index) => return Ok(Some(*index)),
         }
         Ok(None)
+    }
+
+    /// Gives the locator the bytes that were read. A small index is parsed at once. A large one
+    /// takes milliseconds, which must not hold up other requests.
+    async fn parse(&mut self, size: u64, got: Vec<ObjectBytes>) -> Result<Result<Step, IndexError>, Error> {
+        let locator = &mut self.locator;
+        if let Some(step) = do_at_once(|| locator.quick_step(size, got))?.transpose() {
+            return Ok(step);
+        }
+        let mut locator = std::mem::replace(&mut self.locator, Locator::new(self.limits));
+        let parsed = tokio::task::spawn_blocking(move || {
+            let step = locator.step(size, Vec::new());
+            (locator, step)
+        });
+        let (locator, step) = parsed.await.map_err(|_| Error::Internal("parsing an index panicked"))?;
+        self.locator = locator;
+        Ok(step)
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod library;
 pub(crate) mod loading_memory;
 pub(crate) mod manifest_tracks;
 pub(crate) mod memory_cache;
+pub(crate) mod quick_work;
 pub(crate) mod references;
 pub(crate) mod refused;
 pub(crate) mod renditions;

@@ -13,6 +13,7 @@ use crate::{
     title::loading_memory::LoadingMemory,
     title::manifest_tracks::{ChosenTracks, Sources, manifest_sources},
     title::memory_cache::MemoryCache,
+    title::quick_work::{do_at_once, is_quick},
     title::references::ObjectRef,
     title::refused::{Refused, weight},
     title::renditions::{FileFacts, contradiction},
@@ -300,14 +301,19 @@ impl Titles {
         let duration = self.segment_duration;
         let tracks = chosen.clone();
         let order = if is_list(base) { ObjectOrder::Listed } else { ObjectOrder::ByName };
-        let made = self.work.run(making(&indexes), move || match tracks {
+        let amount = making(&indexes);
+        let make = move || match tracks {
             None => Title::of_objects(indexes, order, duration),
             Some(chosen) => {
                 chosen.set_languages(&mut indexes);
                 Title::of_tracks(indexes, chosen.tracks, duration)
             }
-        });
-        let title = made.await?.map_err(|error| Error::index(base, with_names(error, &objects)))?;
+        };
+        let made = match is_quick(amount.samples, 0) {
+            true => do_at_once(make)?,
+            false => self.work.run(amount, make).await?,
+        };
+        let title = made.map_err(|error| Error::index(base, with_names(error, &objects)))?;
         let uncarried = problems(&title);
         let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title);
@@ -360,13 +366,13 @@ impl Titles {
 }
 
 impl LoadedTitle {
-    /// Returns the work of making a manifest.
-    pub(crate) fn manifest_work(&self) -> Work {
+    /// Returns the work of making a manifest. `None` if it is quick.
+    pub(crate) fn manifest_work(&self) -> Option<Work> {
         let tracks = || self.title.tracks().iter();
         let segments: u64 = tracks().map(|track| u64::from(track.segment_count())).sum();
         let samples = tracks().map(|track| self.title.track(track).sample_count()).sum();
         // Sizes, times and text of each segment.
-        Work { samples, bytes: (64 << 10) + segments * 256 }
+        (!is_quick(samples, segments)).then_some(Work { samples, bytes: (64 << 10) + segments * 256 })
     }
 
     /// Returns the bytes of memory this title holds, objects included.

@@ -419,6 +419,32 @@ async fn caches_report_their_size_hits_and_misses() {
     assert_eq!(of(&samples, "entries", "manifests") + gone, of(&samples, "misses_total", "manifests"));
 }
 
+/// Every manifest was compressed, even if no client accepted that, and kept in both forms.
+#[tokio::test]
+async fn a_manifest_is_kept_only_in_the_forms_that_were_requested() {
+    let server = Server::with(library(), crate::server::config(), None).await;
+    let kept = async || {
+        let samples = scrape(&server).await;
+        let labels = [("cache", "manifests"), ("tier", "memory")];
+        ["entries", "bytes"].map(|what| value(&samples, &format!("latemux_cache_{what}"), &labels))
+    };
+    let text = fetch(server.address, "/harbour/.mpd").await;
+    let [entries, bytes] = kept().await;
+    assert_eq!(entries, 1.0);
+    // The text, and the head of its response.
+    assert!(bytes < text.len() as f64 + 2500.0, "{bytes} bytes for {}", text.len());
+    let gzip = [("accept-encoding", "gzip")];
+    let compressed = get_with(server.address, "/harbour/.mpd", &gzip).await;
+    assert_eq!(compressed.header("content-encoding"), "gzip");
+    assert_eq!(kept().await[0], 2.0);
+    get_with(server.address, "/harbour/.m3u8", &gzip).await;
+    assert_eq!(kept().await[0], 3.0);
+    let range = [("accept-encoding", "gzip"), ("range", "bytes=0-9")];
+    let part = get_with(server.address, "/harbour/.m3u8", &range).await;
+    assert_eq!((part.status.as_u16(), part.header("content-encoding")), (206, ""));
+    assert_eq!(kept().await[0], 4.0);
+}
+
 #[tokio::test]
 async fn a_request_that_waits_for_another_counts_as_joined() {
     log::keep();
