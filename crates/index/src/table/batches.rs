@@ -2,7 +2,7 @@
 //! by sample for sums of sizes and durations. It leaves out the positions of samples.
 
 use crate::table::{
-    column::Values,
+    column::{BulkValues, Values},
     samples::{SampleTable, composition, in_window},
 };
 use std::ops::Range;
@@ -48,8 +48,8 @@ pub struct SampleBatches<'a> {
     window: Range<u32>,
     decode_time: i64,
     durations: Values<'a>,
-    sizes: Option<Values<'a>>,
-    compositions: Option<Values<'a>>,
+    sizes: Option<BulkValues<'a>>,
+    compositions: Option<BulkValues<'a>>,
     composition_lift: i32,
     with_compositions: bool,
     /// Number of the next sync sample in the columns, and the distances from each to the next one.
@@ -78,8 +78,8 @@ impl SampleTable {
             window: self.window.clone(),
             decode_time: self.decode_time_in_columns(first),
             durations: self.durations.iter_from(first),
-            sizes: self.layout.track(self.track).map(|laid| laid.sizes.iter_from(first)),
-            compositions: self.compositions.as_ref().map(|column| column.iter_from(first)),
+            sizes: self.layout.track(self.track).map(|laid| laid.sizes.bulk_from(first)),
+            compositions: self.compositions.as_ref().map(|column| column.bulk_from(first)),
             composition_lift: self.composition_lift,
             with_compositions: true,
             sync: self.sync_from_in_columns(first),
@@ -104,12 +104,14 @@ impl SampleBatches<'_> {
         let len = (end - start) as usize;
         let BatchBuffers { sizes, durations, packed, composition_offsets, sync } = &mut self.read;
 
-        let fill = |values: &mut Values<'_>, buffer: &mut Vec<u32>| {
+        let fill = |values: &mut BulkValues<'_>, buffer: &mut Vec<u32>| {
             buffer.resize(len, 0);
             let filled = values.fill(buffer);
             buffer.get_mut(filled..).unwrap_or_default().fill(0);
         };
-        fill(&mut self.durations, durations);
+        durations.resize(len, 0);
+        let filled = self.durations.fill(durations);
+        durations.get_mut(filled..).unwrap_or_default().fill(0);
         sizes.clear();
         match &mut self.sizes {
             Some(values) => fill(values, sizes),

@@ -1,9 +1,11 @@
 //! Packed columns of numbers: the entries of a sample table in memory.
 
 mod build;
+mod bulk;
 mod values;
 
 pub(crate) use build::ColumnBuilder;
+pub(crate) use bulk::BulkValues;
 pub(crate) use values::Values;
 
 use crate::table::rice::{BLOCK, BlockReader};

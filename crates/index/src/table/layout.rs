@@ -101,20 +101,13 @@ pub(crate) fn interleave(tracks: Vec<impl Iterator<Item = Chunk>>) -> Option<Vec
     let mut end = 0;
     let mut separate_bits = 0;
     loop {
-        let mut first: Option<(usize, Chunk)> = None;
-        for (number, track) in tracks.iter().enumerate() {
-            if let Some(chunk) = track.next
-                && first.is_none_or(|(_, first)| chunk.offset < first.offset)
-            {
-                first = Some((number, chunk));
-            }
-        }
-        let Some((number, chunk)) = first else { break };
-        let gap = chunk.offset.checked_sub(end)?;
-        end = chunk.offset.checked_add(chunk.bytes)?;
+        let left = tracks.iter().enumerate().filter(|(_, track)| !track.is_done);
+        let Some((number, _)) = left.min_by_key(|(_, track)| track.offset) else { break };
         let track = tracks.get_mut(number)?;
+        let gap = track.offset.checked_sub(end)?;
+        end = track.until;
         // A Rice code is some 2 bits longer than log2 of the value.
-        separate_bits += u64::from((chunk.offset - track.end).max(1).ilog2() + 2);
+        separate_bits += u64::from((track.offset - track.end).max(1).ilog2() + 2);
         track.end = end;
         track.advance(u32::try_from(gap).ok()?, number, &passed);
         *passed.get_mut(number)? += 1;
@@ -129,7 +122,11 @@ pub(crate) fn interleave(tracks: Vec<impl Iterator<Item = Chunk>>) -> Option<Vec
 /// Positions of one track's chunks while they are described relative to those of other tracks.
 struct Interleaved<I> {
     chunks: I,
-    next: Option<Chunk>,
+    /// True once all chunks have been described.
+    is_done: bool,
+    /// Start and end of the next chunk, in bytes from the start of the object.
+    offset: u64,
+    until: u64,
     /// End of the track's last chunk, in bytes from the start of the object.
     end: u64,
     gaps: ColumnBuilder,
@@ -146,16 +143,31 @@ struct Passed {
 }
 
 impl<I: Iterator<Item = Chunk>> Interleaved<I> {
-    fn new(mut chunks: I, tracks: usize) -> Self {
-        let next = chunks.next();
+    fn new(chunks: I, tracks: usize) -> Self {
         let others = (0..tracks).map(|_| Passed::default()).collect();
-        Self { chunks, next, end: 0, gaps: ColumnBuilder::default(), others }
+        let gaps = ColumnBuilder::default();
+        let mut track = Self { chunks, is_done: false, offset: 0, until: 0, end: 0, gaps, others };
+        track.read_next();
+        track
+    }
+
+    #[inline]
+    fn read_next(&mut self) {
+        match self.chunks.next() {
+            // The size is not kept: a copy of both numbers, as one, would wait until each is in
+            // memory, which takes as long as all else here.
+            Some(chunk) => {
+                self.offset = chunk.offset;
+                self.until = chunk.offset.saturating_add(chunk.bytes);
+            }
+            None => self.is_done = true,
+        }
     }
 
     /// Describes the next chunk: the bytes before it, and the number of chunks of each track before
     /// it. `number` is that of this track.
     fn advance(&mut self, gap: u32, number: usize, passed: &[u32]) {
-        self.next = self.chunks.next();
+        self.read_next();
         self.gaps.push(gap);
         for (other, (track, &count)) in self.others.iter_mut().zip(passed).enumerate() {
             if other != number {

@@ -165,6 +165,57 @@ impl<'a> BlockReader<'a> {
         }
     }
 
+    /// Fills a block from each of four readers that are at the start of one. Reading the codes of
+    /// one block must wait for the length of each, so four blocks take little longer than one.
+    pub(crate) fn fill_four(readers: &mut [Self; 4], out: [&mut [u32; BLOCK]; 4]) {
+        readers.iter_mut().for_each(Self::start_block);
+        if readers.iter().any(|reader| reader.all_equal) {
+            for (reader, out) in readers.iter_mut().zip(out) {
+                reader.left = 0;
+                match reader.all_equal {
+                    true => out.fill(reader.state.base),
+                    false => out.iter_mut().for_each(|value| *value = reader.value_of_next_code()),
+                }
+            }
+            return;
+        }
+        let mut codes = [[0_u64; BLOCK]; 4];
+        let [codes_0, codes_1, codes_2, codes_3] = &mut codes;
+        let [reader_0, reader_1, reader_2, reader_3] = &mut *readers;
+        let codes_01 = codes_0.iter_mut().zip(codes_1);
+        for ((code_0, code_1), (code_2, code_3)) in codes_01.zip(codes_2.iter_mut().zip(codes_3)) {
+            *code_0 = reader_0.read_code();
+            *code_1 = reader_1.read_code();
+            *code_2 = reader_2.read_code();
+            *code_3 = reader_3.read_code();
+        }
+        for ((reader, codes), out) in readers.iter_mut().zip(&codes).zip(out) {
+            reader.left = 0;
+            for (value, &code) in out.iter_mut().zip(codes) {
+                *value = reader.value(code);
+            }
+        }
+    }
+
+    fn value_of_next_code(&mut self) -> u32 {
+        let code = self.read_code();
+        self.value(code)
+    }
+
+    /// Reads one code of a block whose values differ.
+    #[inline]
+    fn read_code(&mut self) -> u64 {
+        let word = self.peek();
+        let ones = word.leading_ones();
+        if ones >= ESCAPE {
+            self.bit += ESCAPE as usize;
+            return self.take(RAW_BITS);
+        }
+        self.bit += (ones + 1 + self.k) as usize;
+        // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
+        u64::from(ones) << self.k | word << (ones + 1) >> 1 >> (63 - self.k)
+    }
+
     /// Reads the next codes of a block, several from one word.
     fn read_codes(&mut self, codes: &mut [u64]) {
         // Number of bits of `word` that belong to the stream. Zeros follow them.

@@ -249,7 +249,7 @@ impl SampleTable {
         let range = self.in_columns(&(index..u32::MAX));
         let mut decode_time = self.decode_time_in_columns(range.start);
         let mut durations = self.durations.iter_from(range.start);
-        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
+        let mut compositions = self.compositions.as_ref().map(|c| c.bulk_from(range.start));
         let (mut duration_block, mut composition_block) = ([0; BLOCK], [0; BLOCK]);
         let mut at = BLOCK;
         range.map(move |_| {
@@ -406,7 +406,11 @@ impl SampleTableBuilder {
         }
         let (min, max) = self.composition_bounds.unwrap_or((offset, offset));
         self.composition_bounds = Some((min.min(offset), max.max(offset)));
-        self.compositions.push_run(u32::try_from(zigzag(offset.into())).unwrap_or(0), count);
+        let packed = u32::try_from(zigzag(offset.into())).unwrap_or(0);
+        match count {
+            1 => self.compositions.push(packed),
+            _ => self.compositions.push_run(packed, count),
+        }
     }
 
     /// Appends a chunk of `samples` contiguous samples from `offset` on, `bytes` bytes in total.

@@ -79,7 +79,7 @@ impl ColumnBuilder {
     fn take(&mut self, mut values: &[u32]) {
         while self.packer.as_ref().is_none_or(|packer| !packer.runs_given_up) {
             let Some(&value) = values.first() else { return };
-            let count = values.iter().take_while(|other| **other == value).count();
+            let count = run_length(values);
             self.put_run(value, u32::try_from(count).unwrap_or(u32::MAX));
             values = values.get(count..).unwrap_or_default();
         }
@@ -142,6 +142,16 @@ impl ColumnBuilder {
         };
         Column(form)
     }
+}
+
+/// Returns the number of values at the start of a slice that equal the first one.
+fn run_length(values: &[u32]) -> usize {
+    let Some((&first, rest)) = values.split_first() else { return 0 };
+    // Often all values are equal, which takes no branch for each value to find out.
+    if rest.first() == Some(&first) && rest.iter().fold(0, |all, value| all | (value ^ first)) == 0 {
+        return values.len();
+    }
+    1 + rest.iter().take_while(|value| **value == first).count()
 }
 
 impl Packer {

@@ -64,6 +64,19 @@ proptest! {
                 prop_assert_eq!(reader.sum_next(u32::MAX), sums[values.len()] - sums[(model + taken + 1).min(values.len())]);
             }
         }
+        for from in [0, values.len() / 2] {
+            let mut reader = column.bulk_from(u32::try_from(from).unwrap());
+            let mut pieces = Vec::new();
+            for size in [1, 64, 511, 3, 700, 2000].into_iter().cycle() {
+                let mut piece = vec![0; size];
+                let filled = reader.fill(&mut piece);
+                pieces.extend_from_slice(&piece[..filled]);
+                if filled < size {
+                    break;
+                }
+            }
+            prop_assert_eq!(&pieces, &values[from..]);
+        }
         let mut reader = column.iter_from(0);
         let mut pieces = Vec::new();
         for size in [1, 64, 511, 3, 700].into_iter().cycle() {

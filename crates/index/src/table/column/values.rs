@@ -19,7 +19,7 @@ pub(crate) struct Values<'a> {
 pub(super) struct Block {
     values: [u32; BLOCK],
     /// The positions of values that have not been returned yet.
-    unread: Range<usize>,
+    pub(super) unread: Range<usize>,
 }
 
 impl Default for Block {
