@@ -167,7 +167,10 @@ pub(crate) async fn read_whole(
 ) -> Result<(ObjectMeta, ObjectBytes), StorageError> {
     let mut read = storage.read(request).await?;
     let promised = read.range.end - read.range.start;
-    let mut frames = Vec::new();
+    // A single frame is used without a copy. Several are copied as they arrive, so that storage can
+    // use their buffers again.
+    let mut only = Bytes::new();
+    let mut whole = BytesMut::new();
     let mut received = 0;
     while let Some(frame) = read.body.next().await {
         let frame = frame?;
@@ -175,19 +178,19 @@ pub(crate) async fn read_whole(
         if received > promised {
             break;
         }
-        frames.push(frame);
+        if frame.len() as u64 == promised {
+            only = frame;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.reserve(usize::try_from(promised).unwrap_or(0));
+        }
+        whole.extend_from_slice(&frame);
     }
     if received != promised {
         let detail = format!("a read of {promised} bytes returned {received} bytes or more");
         return Err(StorageError::BadResponse { key: name.to_owned(), detail });
     }
-    // A single frame is used without a copy.
-    let bytes = if frames.len() == 1 { frames.pop().unwrap_or_default() } else { concat(&frames) };
+    let bytes = if whole.is_empty() { only } else { whole.freeze() };
     Ok((read.object, ObjectBytes { offset: read.range.start, bytes }))
-}
-
-fn concat(frames: &[Bytes]) -> Bytes {
-    let mut whole = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
-    frames.iter().for_each(|frame| whole.extend_from_slice(frame));
-    whole.freeze()
 }
