@@ -1,9 +1,10 @@
-//! Allocations for one segment. A test binary of its own, because nothing else may allocate
-//! meanwhile.
+//! Allocations for one segment, and the memory of a title. A test binary of its own, because
+//! nothing else may allocate meanwhile: each test is a process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "prints figures")]
 
+use bytes::Bytes;
 use latemux_cache::{Cache, Config};
 use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_packager::{Address, Resource};
@@ -57,6 +58,51 @@ fn cost(stream: &mut TcpStream, url: &str) -> (Stats, usize) {
     let region = Region::new(ALLOCATOR);
     (0..TIMES).for_each(|_| request_once(stream));
     (region.change(), length)
+}
+
+/// Most bytes of memory for a title of two minutes, its file and its index. Sizes of samples take
+/// most of them.
+const MOST_OF_A_TITLE: usize = 15 << 10;
+const TITLES: usize = 40;
+
+/// Returns the bytes that the caches of titles and of files count, from the metrics.
+fn counted(admin: std::net::SocketAddr) -> usize {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("latemux_cache_bytes{"));
+    let of_titles = lines.filter(|line| line.contains("\"titles\"") || line.contains("\"objects\""));
+    of_titles.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
+/// The index of a title was counted twice, but held once, so that half of the memory stayed unused.
+#[test]
+fn a_title_in_memory_is_counted_once_and_as_it_is() {
+    let inputs = "-f lavfi -i testsrc2=size=64x36:rate=25:duration=120 \
+                  -f lavfi -i sine=frequency=440:sample_rate=48000:duration=120";
+    let args = format!("{inputs} {} {}", recipe::AVC, recipe::AAC);
+    let film = Bytes::from(fs::read(recipe::make("allocations-two-minutes", "mp4", &args)).unwrap());
+    let source = Memory::new();
+    let name = |number: usize| format!("film-{number:02}.mp4");
+    (0..=TITLES).for_each(|number| drop(source.put(Key::new(&name(number)).unwrap(), film.clone())));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let origin = Origin::new(Arc::new(source), OriginConfig::default());
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let admin = listener.local_addr().unwrap();
+    let serving = origin.clone();
+    runtime.spawn(async move { serving.serve_admin(listener, None).await });
+    let load = |number| drop(runtime.block_on(origin.title(&name(number))).unwrap());
+    load(0);
+    let counted_before = counted(admin);
+    let region = Region::new(ALLOCATOR);
+    (1..=TITLES).for_each(load);
+    let change = region.change();
+    let held = (change.bytes_allocated - change.bytes_deallocated) / TITLES;
+    let counted = (counted(admin) - counted_before) / TITLES;
+    println!("{held} B held and {counted} B counted for each title");
+    assert!(counted.abs_diff(held) * 10 <= held, "{held} B held, but {counted} B counted");
+    assert!(held <= MOST_OF_A_TITLE, "{held} B");
 }
 
 #[test]

@@ -210,7 +210,7 @@ impl Title {
     ) -> Result<Self, IndexError> {
         let tracks = chosen.iter().map(|&((object, track), _)| &objects[object].tracks[track]);
         let cuts: Vec<CutTrack<'_>> = tracks.map(CutTrack::new).collect();
-        let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
+        let Some((mut grid, alignment)) = Grid::lay(&cuts, target) else {
             return Err(refused(objects.iter().map(|object| &**object)));
         };
         if grid.segment_count() > MAX_SEGMENTS {
@@ -235,6 +235,7 @@ impl Title {
         problems.extend(problems::hidden_frames(&objects, &tracks));
         let fingerprint = fingerprint(&objects, &grid, target);
         let start = grid.starts.first().copied().unwrap_or(grid.end);
+        grid.starts.shrink_to_fit();
         let grid = Arc::new(grid);
         Ok(Self { objects, tracks, unlisted: Vec::new(), grid, start, target, problems, fingerprint })
     }
@@ -281,6 +282,14 @@ impl Title {
     #[inline]
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint
+    }
+
+    /// Returns the number of bytes of memory the title holds, without its objects.
+    pub fn heap_bytes(&self) -> usize {
+        let problems: usize = self.problems.iter().map(|p| size_of_val(p) + p.detail.len()).sum();
+        let tracks: usize = self.whole_tracks().map(TitleTrack::heap_bytes).sum();
+        let grid = size_of::<Grid>() + size_of_val::<[Time]>(&self.grid.starts);
+        size_of::<Self>() + size_of_val::<[Arc<MediaIndex>]>(&self.objects) + tracks + grid + problems
     }
 
     /// Adds problems that were found before the title was made.
@@ -496,9 +505,20 @@ impl TitleTrack {
         }
         cuts.push(len);
         times.push(track.end.max(times.last().map_or(0, |&last| last + 1)));
+        cuts.shrink_to_fit();
+        times.shrink_to_fit();
+        grid_segments.shrink_to_fit();
         let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
         let leading = Some(ranges.any(|(&start, &end)| by.has_leading_samples(&(start..end))));
         Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading, reorder }
+    }
+
+    /// Returns the number of bytes of memory of this track and its lists.
+    fn heap_bytes(&self) -> usize {
+        let lists = size_of_val::<[u32]>(&self.cuts)
+            + size_of_val::<[i64]>(&self.times)
+            + size_of_val::<[u32]>(&self.grid_segments);
+        size_of::<Self>() + self.name.stem.len() + lists
     }
 
     /// Returns the number of segments.

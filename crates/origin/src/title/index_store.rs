@@ -9,7 +9,7 @@ use crate::{
     observe::trace::{for_current_request, record_outcome},
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
-    title::indexed::{IndexedFile, IndexedObject},
+    title::indexed::{IndexedFile, IndexedObject, KeptFile},
     title::indexer::Indexer,
     title::memory_cache::MemoryCache,
     title::references::ObjectRef,
@@ -31,13 +31,18 @@ pub(crate) struct PurgeCounts {
     pub(crate) ranges: u64,
 }
 
+/// Returns the part of `memory.index` that is for titles, and for the files they are made of.
+pub(crate) fn memory_of_titles(config: &OriginConfig) -> u64 {
+    config.memory.index - config.memory.index / 8
+}
+
 /// Indexes of files, kept in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct IndexStore {
     pub(crate) indexer: Arc<Indexer>,
     /// Writes index MP4s, if that is configured.
     writer: Option<Arc<IndexWriter>>,
-    memory: MemoryCache<ObjectRef, Arc<IndexedFile>>,
+    memory: MemoryCache<ObjectRef, KeptFile>,
     loads: SingleFlight<ObjectRef, Result<Arc<IndexedFile>, Error>>,
     refused: Refused<ObjectRef>,
     /// Indexes on disk, which outlive the process.
@@ -52,13 +57,13 @@ impl IndexStore {
         records: Option<Records>,
         writer: Option<Arc<IndexWriter>>,
     ) -> Self {
-        // Titles hold their objects too, so each of the two caches gets half of the memory.
-        let capacity = config.memory.index / 2;
+        // Titles in memory count their files. The rest is for files without a title.
+        let capacity = config.memory.index - memory_of_titles(config);
         Self {
             indexer,
             writer,
-            memory: MemoryCache::new(capacity, |key: &ObjectRef, file: &Arc<IndexedFile>| {
-                size_of::<ObjectRef>() + key.key.as_str().len() + file.heap_bytes()
+            memory: MemoryCache::new(capacity, |key: &ObjectRef, file: &KeptFile| {
+                key.heap_bytes() + file.heap_bytes()
             }),
             loads: SingleFlight::new(),
             refused: Refused::new(config.recheck_after, |file, (_, error)| {
@@ -111,7 +116,7 @@ impl IndexStore {
         listed: Option<u64>,
     ) -> Result<Arc<IndexedFile>, Error> {
         let mut has_changed = false;
-        let known = self.memory.get(file).filter(|known| !known.is_unsettled());
+        let known = self.memory.get(file).and_then(|kept| kept.get()).filter(|known| !known.is_unsettled());
         if let Some(known) = known {
             match self.indexer.check_unchanged(&known).await {
                 Ok(()) => return Ok(known),
@@ -141,6 +146,21 @@ impl IndexStore {
         })
     }
 
+    /// Returns the index of a file in memory, without counting a hit or a miss.
+    fn known(&self, file: &ObjectRef) -> Option<Arc<IndexedFile>> {
+        self.memory.peek(file)?.get()
+    }
+
+    /// Leaves the memory of files to a title in memory that is made of them.
+    pub(crate) fn leave_to_title(&self, files: &[Arc<IndexedFile>]) {
+        for file in files {
+            let is_other = |known: Arc<IndexedFile>| !Arc::ptr_eq(&known, file);
+            if !self.known(&file.file).is_some_and(is_other) {
+                self.memory.insert(file.file.clone(), KeptFile::OfTitle(Arc::downgrade(file)));
+            }
+        }
+    }
+
     /// Loads the index of a file in a task that continues if its client leaves. Otherwise a scan
     /// that takes longer than players wait would start again with each retry and never finish.
     async fn load_in_background(
@@ -158,7 +178,7 @@ impl IndexStore {
     /// Returns true if the files of all these objects are in memory. A file that is known to have
     /// changed is not.
     pub(crate) fn holds_files_of(&self, objects: &[Arc<IndexedObject>]) -> bool {
-        objects.iter().all(|object| self.memory.peek(&object.file).is_some())
+        objects.iter().all(|object| self.known(&object.file).is_some())
     }
 
     /// Joins the load of a file that is in flight, or starts one.
@@ -208,14 +228,14 @@ impl IndexStore {
         if let (Some(writer), [(_, object)]) = (&self.writer, &*loaded.parts) {
             writer.offer(object);
         }
-        self.memory.insert(file.clone(), loaded.clone());
+        self.memory.insert(file.clone(), KeptFile::Alone(loaded.clone()));
         Ok(loaded)
     }
 
     /// Keeps a new index on disk, unless it lacks tracks. If the known index of the file is the
     /// same, returns that one.
     fn keep(&self, file: &ObjectRef, indexed: IndexedFile) -> Arc<IndexedFile> {
-        if let Some(known) = self.memory.peek(file).filter(|known| known.equals(&indexed)) {
+        if let Some(known) = self.known(file).filter(|known| known.equals(&indexed)) {
             return known;
         }
         let indexed = Arc::new(indexed);
@@ -317,12 +337,12 @@ impl IndexStore {
     /// Removes the index of a file from memory and disk, and its media from the range cache. Adds
     /// the numbers to `counts`.
     pub(crate) async fn purge(&self, file: &ObjectRef, counts: &mut PurgeCounts) {
-        let in_memory = self.memory.peek(file);
+        let in_memory = self.known(file);
         self.refused.forget(file);
         // The record also names media to purge, even if the file has changed since.
         let on_disk = self.read_record(file).await;
         let on_disk = on_disk.and_then(|record| self.file_of_record(file, record).ok()).map(Arc::new);
-        counts.indexes += u64::from(self.memory.remove(file));
+        counts.indexes += u64::from(self.memory.remove(file) && in_memory.is_some());
         counts.indexes_on_disk += u64::from(self.remove_record(file));
         let storages = self.indexer.references.storages();
         for object in in_memory.iter().chain(&on_disk).flat_map(|known| known.objects()) {

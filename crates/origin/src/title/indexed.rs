@@ -6,7 +6,7 @@ use crate::title::{
 };
 use latemux_index::{MediaIndex, media::TrackKind};
 use latemux_storage::{Key, Version};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
 /// An object whose index is known. Immutable: a changed object gets a new value.
@@ -37,9 +37,17 @@ impl IndexedObject {
     }
 
     /// Returns the bytes of memory this value holds.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.key().as_str().len() + self.index.heap_bytes()
+    fn heap_bytes(&self) -> usize {
+        let names = self.source.heap_bytes() + self.file.heap_bytes() + version_bytes(&self.version);
+        ARC + size_of::<Self>() + names + ARC + size_of::<MediaIndex>() + self.index.heap_bytes()
     }
+}
+
+/// Bytes of the two reference counts of an `Arc`.
+const ARC: usize = 2 * size_of::<usize>();
+
+fn version_bytes(version: &Version) -> usize {
+    version.etag.as_ref().map_or(0, |etag| etag.len())
 }
 
 /// One indexed file: the media itself, or an index MP4 with the media objects it points to.
@@ -104,8 +112,41 @@ impl IndexedFile {
         self.parts.iter().map(|(_, object)| object)
     }
 
-    /// Returns the bytes of memory the objects hold.
+    /// Returns the bytes of memory this value holds, objects included.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.objects().map(|object| object.heap_bytes()).sum()
+        let parts = self.parts.iter().map(|part| {
+            let (location, object) = part;
+            size_of_val(part) + location.as_ref().map_or(0, |text| ARC + text.len()) + object.heap_bytes()
+        });
+        let names = self.file.heap_bytes() + version_bytes(&self.version);
+        ARC + size_of::<Self>() + names + parts.sum::<usize>()
+    }
+}
+
+/// An indexed file in the cache of files. Its memory is counted once: by the titles in memory that
+/// were made of it, or else here.
+#[derive(Debug, Clone)]
+pub(crate) enum KeptFile {
+    /// No title holds the file.
+    Alone(Arc<IndexedFile>),
+    /// A title holds the file. Once that title leaves memory, so does the file.
+    OfTitle(Weak<IndexedFile>),
+}
+
+impl KeptFile {
+    /// Returns the file, if it is still in memory.
+    pub(crate) fn get(&self) -> Option<Arc<IndexedFile>> {
+        match self {
+            Self::Alone(file) => Some(file.clone()),
+            Self::OfTitle(file) => file.upgrade(),
+        }
+    }
+
+    /// Returns the bytes of memory this value holds.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Alone(file) => file.heap_bytes(),
+            Self::OfTitle(_) => 0,
+        }
     }
 }

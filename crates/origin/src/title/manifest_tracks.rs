@@ -21,6 +21,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) objects: Vec<Arc<IndexedObject>>,
+    /// The files that these objects came from.
+    pub(crate) indexed: Vec<Arc<IndexedFile>>,
     /// For each object, the 1-based number of the requested file it came from.
     pub(crate) files: Vec<u32>,
     /// Files and tracks that are left out of the title.
@@ -37,9 +39,10 @@ impl Sources {
     }
 
     /// Adds the objects of the file with a 1-based number.
-    pub(crate) fn add(&mut self, number: u32, file: &IndexedFile) {
+    pub(crate) fn add(&mut self, number: u32, file: &Arc<IndexedFile>) {
         self.files.extend(file.objects().map(|_| number));
         self.objects.extend(file.objects().cloned());
+        self.indexed.push(file.clone());
     }
 }
 

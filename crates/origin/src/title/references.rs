@@ -48,6 +48,13 @@ pub(crate) struct ObjectRef {
     pub(crate) key: Key,
 }
 
+impl ObjectRef {
+    /// Returns the bytes of memory this value alone holds.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.key.as_str().len()
+    }
+}
+
 impl PartialEq for ObjectRef {
     fn eq(&self, other: &Self) -> bool {
         (&self.root, &self.key) == (&other.root, &other.key)

@@ -6,7 +6,7 @@ use crate::{
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
     observe::trace::for_current_request,
     title::checks::{Checks, Freshness, is_suspect},
-    title::index_store::{IndexStore, PurgeCounts},
+    title::index_store::{IndexStore, PurgeCounts, memory_of_titles},
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject},
     title::indexer::Indexer,
@@ -61,6 +61,8 @@ pub struct LoadedTitle {
     /// For each object, the 1-based number of the requested file it came from: the media file
     /// itself or an index MP4 that points to the object.
     pub files: Arc<[u32]>,
+    /// The files that the objects came from. The title counts their memory.
+    indexed: Box<[Arc<IndexedFile>]>,
     /// Tracks that a server manifest chose.
     chosen: Option<ChosenTracks>,
     /// Number of this version of the title, unique in this process.
@@ -102,7 +104,7 @@ impl Titles {
         Self {
             store: Arc::new(IndexStore::new(indexer, config, records, writer)),
             storage: storages.counted(storage.clone(), ReadPurpose::Manifest),
-            memory: MemoryCache::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
+            memory: MemoryCache::new(memory_of_titles(config), |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
             loads: SingleFlight::new(),
@@ -211,12 +213,16 @@ impl Titles {
     /// Removes a title, the indexes of its files and their cached media. Returns the title's ID if
     /// it was in memory. A load in flight may put its result back.
     pub(crate) async fn purge(&self, base: &str) -> (Vec<u64>, PurgeCounts) {
-        let (titles, mut files) = self.forget(base);
-        if titles.is_empty() {
+        let title = self.forget(base);
+        let mut files = HashSet::new();
+        match &title {
+            Some(title) => files.extend(title.requested_files()),
             // An earlier process may have left indexes and media on disk.
-            files.extend(self.files_of(base).await);
+            None => files.extend(self.files_of(base).await),
         }
-        (titles, self.purge_files(files).await)
+        // The title holds the indexes, which name the media to purge.
+        let counts = self.purge_files(files).await;
+        (title.iter().map(|title| title.id).collect(), counts)
     }
 
     /// Does the same for all titles whose base begins with `prefix`, and for all files of the
@@ -226,19 +232,19 @@ impl Titles {
         let mut titles = Vec::new();
         let mut files = self.store.files_below(prefix).await;
         for base in self.memory.keys_where(|base| base.starts_with(prefix)) {
-            let (ids, more) = self.forget(&base);
-            titles.extend(ids);
-            files.extend(more);
+            titles.extend(self.forget(&base));
         }
-        (titles, self.purge_files(files).await)
+        files.extend(titles.iter().flat_map(|title| title.requested_files()));
+        let counts = self.purge_files(files).await;
+        (titles.iter().map(|title| title.id).collect(), counts)
     }
 
-    /// Removes a title from memory. Returns its ID and its files, or nothing if it was not there.
-    fn forget(&self, base: &str) -> (Vec<u64>, HashSet<ObjectRef>) {
+    /// Removes a title from memory, and returns it if it was there.
+    fn forget(&self, base: &str) -> Option<Arc<LoadedTitle>> {
         self.refused.forget(&base.to_owned());
-        let Some(title) = self.memory.peek(base) else { return Default::default() };
+        let title = self.memory.peek(base)?;
         self.memory.remove(base);
-        (vec![title.id], title.objects.iter().map(|object| object.file.clone()).collect())
+        Some(title)
     }
 
     async fn purge_files(&self, files: HashSet<ObjectRef>) -> PurgeCounts {
@@ -282,7 +288,7 @@ impl Titles {
             }
             Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await?,
         };
-        let Sources { objects, files, left_out, chosen } = sources;
+        let Sources { objects, indexed, files, left_out, chosen } = sources;
         let limit = self.limits.max_files;
         if objects.len() > limit {
             return Err(Error::TooManyObjects { count: objects.len(), limit });
@@ -323,11 +329,13 @@ impl Titles {
             title: Arc::new(title),
             objects: objects.into(),
             files: files.into(),
+            indexed: indexed.into(),
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checks,
         });
         self.memory.insert(base.to_owned(), loaded.clone());
+        self.store.leave_to_title(&loaded.indexed);
         Ok(loaded)
     }
 
@@ -375,18 +383,20 @@ impl LoadedTitle {
         (!is_quick(samples, segments)).then_some(Work { samples, bytes: (64 << 10) + segments * 256 })
     }
 
-    /// Returns the bytes of memory this title holds, objects included.
+    /// Returns the requested files that the title's objects came from.
+    fn requested_files(&self) -> impl Iterator<Item = ObjectRef> {
+        self.objects.iter().map(|object| object.file.clone())
+    }
+
+    /// Returns the bytes of memory this title holds, files and objects included.
     fn heap_bytes(&self) -> usize {
-        let tracks = self.title.tracks().iter().map(|t| {
-            size_of_val(t)
-                + t.name.stem.len()
-                + size_of_val::<[u32]>(&t.cuts)
-                + size_of_val::<[i64]>(&t.times)
-                + size_of_val::<[u32]>(&t.grid_segments)
-        });
-        let objects = self.objects.iter().map(|o| o.heap_bytes());
-        let grid = size_of_val(self.title.grid().starts.as_slice());
-        size_of::<Self>() + grid + tracks.sum::<usize>() + objects.sum::<usize>()
+        let files: usize = self.indexed.iter().map(|file| size_of_val(file) + file.heap_bytes()).sum();
+        // A server manifest may state languages, which takes indexes of the title's own.
+        let indexes = self.objects.iter().zip(self.title.objects());
+        let own = indexes.filter(|(object, index)| !Arc::ptr_eq(&object.index, index));
+        let own: usize = own.map(|(_, index)| size_of::<MediaIndex>() + index.heap_bytes()).sum();
+        let lists = size_of_val(&*self.objects) + size_of_val(&*self.files) + self.base.len();
+        size_of::<Self>() + lists + files + own + self.title.heap_bytes()
     }
 }
 
