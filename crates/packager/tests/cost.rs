@@ -187,6 +187,81 @@ fn pictures_of_minutes_have_thousands_of_clocks() {
     assert_eq!(exercise(&file(vec![long])), ["segment_too_large"]);
 }
 
+/// Returns the bytes that a plan allocates, all allocations added up.
+fn planned_bytes(title: &Title, resource: Resource) -> usize {
+    let address = Address::new("x", resource);
+    let region = Region::new(ALLOCATOR);
+    plan(title, &address, &NoFragments).unwrap();
+    region.change().bytes_allocated
+}
+
+/// Makes a title of video with a sync sample every 4 s and of audio, 4,000 ticks a second, one
+/// frame a second. A day of it is a file of a million bytes.
+fn frames_of_seconds(seconds: u32, renditions: u32) -> Title {
+    let frames = |codec, repeat| HostileTrack {
+        codec,
+        timescale: 4000,
+        durations: vec![(seconds, 4000)],
+        chunk: 4,
+        most_runs: 1,
+        ..audio(repeat, seconds)
+    };
+    let video = HostileTrack { sync_every: 4, ..frames(0, renditions) };
+    let object = Bytes::from(file(vec![video, frames(3, 1)]).write());
+    Title::new(vec![Arc::new(index(&object).unwrap())], TARGET).unwrap()
+}
+
+/// Counts bytes of memory, which grow with everything that a plan looks at or lists.
+#[test]
+fn a_segment_of_a_day_takes_as_much_as_one_of_a_minute() {
+    let (minute, day) = (frames_of_seconds(60, 1), frames_of_seconds(24 * 3600, 1));
+    assert_eq!((minute.grid().segment_count(), day.grid().segment_count()), (15, 21_600));
+    let (video, sound) = (day.tracks()[0].name.clone(), day.tracks()[1].name.clone());
+    let (short_video, short_sound) = (minute.tracks()[0].name.clone(), minute.tracks()[1].name.clone());
+    let bound = |title: &Title, resource: Resource| {
+        planned_bytes(title, resource.clone());
+        // What a title remembers is not counted again.
+        planned_bytes(title, resource)
+    };
+    for last in [1, 21_600] {
+        let of_day = bound(&day, Resource::DashSegment(video.clone(), last));
+        let of_minute = bound(&minute, Resource::DashSegment(short_video.clone(), 3));
+        println!("DASH segment {last}: {of_day} bytes, of a minute {of_minute}");
+        assert!(of_day <= of_minute + 256, "{of_day} bytes, not {of_minute}");
+        let of_day = bound(&day, Resource::HlsTsSegment(vec![sound.clone(), video.clone()], last));
+        let of_minute =
+            bound(&minute, Resource::HlsTsSegment(vec![short_sound.clone(), short_video.clone()], 3));
+        println!("TS segment {last}: {of_day} bytes, of a minute {of_minute}");
+        assert!(of_day <= of_minute + 256, "{of_day} bytes, not {of_minute}");
+    }
+    let iframes = planned_bytes(&day, Resource::HlsIFramePlaylist(video, HlsContainer::Auto));
+    println!("I-frame playlist of a day: {iframes} bytes");
+    // Some 150 bytes of text for each of 21,600 segments, in a buffer that doubles.
+    assert!(iframes < 16 << 20, "{iframes} bytes");
+}
+
+/// Each rendition adds its own share, and no pair of renditions adds more.
+#[test]
+fn sixty_four_renditions_take_sixty_four_times_as_much() {
+    let (one, all) = (frames_of_seconds(3600, 1), frames_of_seconds(3600, 64));
+    assert_eq!(all.tracks().len(), 65);
+    for resource in [
+        Resource::DashManifest(DashTemplate::Time),
+        Resource::HlsMultivariant(HlsContainer::Auto),
+        Resource::HlsMultivariant(HlsContainer::Cmaf),
+    ] {
+        let (of_one, of_all) = (planned_bytes(&one, resource.clone()), planned_bytes(&all, resource.clone()));
+        println!("{resource:?}: {of_one} and {of_all} bytes");
+        assert!(of_all <= 70 * of_one, "{resource:?}: {of_one} and {of_all} bytes");
+    }
+    let (name, of_all) = (one.tracks()[0].name.clone(), all.tracks()[63].name.clone());
+    let of_one = planned_bytes(&one, Resource::DashSegment(name, 7));
+    let of_all = planned_bytes(&all, Resource::DashSegment(of_all, 7));
+    println!("DASH segment: {of_one} and {of_all} bytes");
+    // The reach of a segment looks at the tracks that are interleaved with it.
+    assert!(of_all <= of_one + 64 * 1024, "{of_one} and {of_all} bytes");
+}
+
 /// The index of such a file has few bytes: nothing in it grows with the number of frames.
 #[test]
 fn a_day_of_frames_of_one_size_is_served() {
