@@ -68,9 +68,18 @@ pub(crate) fn title(name: &str, number: usize) -> String {
     format!("{name}-{number:05}")
 }
 
+/// Most names of one copy of a file. Some file systems allow 65,000.
+const NAMES: usize = 50_000;
+
 /// Links a file into a library under `count` names.
 pub(crate) fn link(file: &Path, library: &Path, name: &str, count: usize) -> io::Result<()> {
-    (0..count).try_for_each(|number| fs::hard_link(file, library.join(title(name, number) + ".mp4")))
+    let path = |number| library.join(title(name, number) + ".mp4");
+    for first in (0..count).step_by(NAMES) {
+        fs::copy(file, path(first))?;
+        (first + 1..count.min(first + NAMES))
+            .try_for_each(|number| fs::hard_link(path(first), path(number)))?;
+    }
+    Ok(())
 }
 
 /// Links a file into a library eight times for each of `count` titles, as renditions of one film.

@@ -17,6 +17,9 @@ use std::{
 /// Number of titles of two minutes, and of those of two hours.
 const TITLES: usize = 300;
 
+/// Number of titles of the row that measures memory.
+const MANY_TITLES: usize = 100_000;
+
 /// Time after which a server without processor time counts as idle.
 const IDLE: Duration = Duration::from_millis(2);
 
@@ -26,7 +29,7 @@ pub(crate) struct ColdRow {
     what: &'static str,
     file: fn() -> io::Result<PathBuf>,
     request: Request,
-    /// Most milliseconds for a title.
+    /// Most milliseconds, or KiB, for a title.
     limit: Limit,
 }
 
@@ -43,6 +46,8 @@ enum Request {
     AfterRestart,
     /// The MPD of eight renditions in files of their own. Time that passes is measured.
     Renditions,
+    /// The MPD of each of many titles, which all stay in memory. Memory of the process is measured.
+    Memory,
 }
 
 /// The rows.
@@ -57,6 +62,7 @@ pub(crate) const ROWS: &[ColdRow] = &[
     row("mfra", "MPD, 2 min by mfra", library::by_mfra, Request::Dash, 0.0),
     row("scan", "MPD, 2 min by neither", library::by_scan, Request::Dash, 0.0),
     row("restart", "MPD, 2 min, index on disk", library::two_minutes, Request::AfterRestart, 0.0),
+    row("memory", "memory of each of 100,000 titles, 2 min", library::two_minutes, Request::Memory, 10.48),
 ];
 
 /// Returns a row. A `limit` of 0 is none.
@@ -80,7 +86,11 @@ impl ColdRow {
         let folder = tempfile::tempdir_in(file.parent().unwrap_or(Path::new(".")))?;
         let library = folder.path().join("library");
         fs::create_dir(&library)?;
-        let count = if self.request == Request::Renditions { TITLES / 10 } else { TITLES };
+        let count = match self.request {
+            Request::Renditions => TITLES / 10,
+            Request::Memory => MANY_TITLES,
+            _ => TITLES,
+        };
         // The first title warms the server up.
         match self.request {
             Request::Renditions => library::link_renditions(&file, &library, self.name, count + 1)?,
@@ -89,6 +99,8 @@ impl ColdRow {
         let cache = folder.path().join("cache");
         let config = match self.request {
             Request::AfterRestart => format!("[cache]\ndir = '{}'", cache.display()),
+            // All titles stay in memory.
+            Request::Memory => "[memory]\nindex = '4GiB'".to_owned(),
             _ => String::new(),
         };
         let start = || Server::latemux(folder.path(), &library.display().to_string(), "0", &config, None);
@@ -100,17 +112,33 @@ impl ColdRow {
             drop(server);
             server = start()?;
         }
-        let values = self.measure_titles(&server, count)?;
+        let values = match self.request {
+            Request::Memory => vec![self.measure_memory(&server, count)?],
+            _ => self.measure_titles(&server, count)?,
+        };
         let mean = values.iter().sum::<f64>() / f64::from(u32::try_from(values.len())?);
         Ok(Row {
             name: self.name,
             what: self.what.to_owned(),
             value: median(&values),
-            unit: if self.request == Request::Renditions { "ms" } else { "CPU-ms" },
+            unit: match self.request {
+                Request::Renditions => "ms",
+                Request::Memory => "KiB",
+                _ => "CPU-ms",
+            },
             limit: self.limit,
             note: format!("mean {mean:.2} of {count} titles"),
             rounds: values,
         })
+    }
+
+    /// Returns the memory in KiB by which the process grows for each title.
+    fn measure_memory(&self, server: &Server, count: usize) -> Result<f64, Failure> {
+        let mut client = Client::connect(server.port())?;
+        client.get(&self.mpd(0))?;
+        let before = server.memory()?;
+        (1..=count).try_for_each(|number| client.get(&self.mpd(number)))?;
+        Ok((server.memory()? - before) / f64::from(u32::try_from(count)?))
     }
 
     fn measure_titles(&self, server: &Server, count: usize) -> Result<Vec<f64>, Failure> {
@@ -125,7 +153,7 @@ impl ColdRow {
             let before = processor_time(server)?;
             let begun = Instant::now();
             match self.request {
-                Request::Dash | Request::AfterRestart | Request::Renditions => {
+                Request::Dash | Request::AfterRestart | Request::Renditions | Request::Memory => {
                     client.get(&self.mpd(number))?;
                 }
                 Request::Hls => {
@@ -161,7 +189,7 @@ impl ColdRow {
         let base = format!("/{}.mp4/", title(self.name, 0));
         let playlist = match self.request {
             Request::Hls | Request::FirstSegment => format!("{base}.m3u8"),
-            Request::Dash | Request::AfterRestart | Request::Renditions => {
+            Request::Dash | Request::AfterRestart | Request::Renditions | Request::Memory => {
                 client.get(&self.mpd(0))?;
                 return Ok(None);
             }
