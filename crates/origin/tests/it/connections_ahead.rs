@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use latemux_origin::Origin;
 use latemux_storage::{Options, Storage, check, open_mirrored};
 use latemux_testmedia::http_server::{self, Reply, Server};
-use std::{fmt::Write, sync::Arc};
+use std::{fmt::Write, sync::Arc, time::Duration};
 
 /// Connections that are open after the check at start: its own, and those opened ahead.
 const OPEN: usize = 1 + 16;
@@ -52,7 +52,8 @@ async fn no_request_of_the_first_title_waits_for_a_connection() {
     let storage = open_mirrored(&server.address, &Options::default()).unwrap();
     // `latemux serve` asks storage at start. All else is opened because of this.
     check(&*storage).await.unwrap();
-    server.connected(OPEN).await;
+    let opened = tokio::time::timeout(Duration::from_secs(30), server.connected(OPEN)).await;
+    opened.expect("connections are opened ahead");
     // The client's end of a connection is ready a moment later.
     for _ in 0..1000 {
         tokio::task::yield_now().await;

@@ -287,7 +287,6 @@ mod tests {
         // Another server, such as that of the credentials.
         world.connector.call("https://elsewhere.example/".parse().unwrap()).await.unwrap();
         world.connector.call("http://storage.example/".parse().unwrap()).await.unwrap();
-        settle().await;
         assert_eq!((world.opened(), world.ready()), (11, 4));
     }
 
