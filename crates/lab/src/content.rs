@@ -77,12 +77,19 @@ fn fill(place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(
     for (number, rate) in title.video.iter().enumerate() {
         let file = place.join(format!("video-{number}.mp4"));
         encode(&file, layout, title, rate)?;
-        files.push(file);
+        files.push(if layout.is_indexed() { index(&file, latemux)? } else { file });
     }
     let mut manifest = command(latemux);
     manifest.arg("manifest").arg("-o").arg(place.join("film.ism")).args(&files);
     finish(&mut manifest, "latemux manifest")?;
     paths::write_all(place, latemux)
+}
+
+/// Writes an index MP4 beside a file, and returns its path.
+fn index(file: &Path, latemux: &Path) -> Result<PathBuf, Error> {
+    let index = file.with_extension("index.mp4");
+    finish(command(latemux).arg("index").arg(file).arg("-o").arg(&index), "latemux index")?;
+    Ok(index)
 }
 
 /// Encodes one rendition with its audio.
@@ -106,7 +113,7 @@ fn encode(file: &Path, layout: Layout, title: &Title, rate: &str) -> Result<(), 
     let mut ffmpeg = self::ffmpeg();
     ffmpeg.args(["-stream_loop", "-1", "-i"]).arg(&part);
     ffmpeg.args(["-t", &title.seconds.to_string(), "-c", "copy", "-map", "0"]);
-    if layout == Layout::Fmp4 {
+    if layout.is_fragmented() {
         ffmpeg.args(["-movflags", "frag_keyframe+empty_moov+default_base_moof"]);
     }
     finish(ffmpeg.arg(file), "ffmpeg")?;

@@ -49,6 +49,8 @@ impl Lab {
         for copied in [
             "lab/setups/ipp.toml",
             "lab/setups/n-single.toml",
+            "lab/setups/c.toml",
+            "lab/setups/d.toml",
             "examples/setups/ipp.toml",
             "examples/setups/lt-single.toml",
         ] {
@@ -104,6 +106,29 @@ impl Lab {
         }
         panic!("{what}: {:?}", self.processes());
     }
+}
+
+#[test]
+fn a_cache_of_indexes_saves_their_reads() {
+    let Some(lab) = Lab::new() else { return };
+    let path = lab.folder.path().join("lab/experiments/counts.toml");
+    let indexed = EXPERIMENT
+        .replace("layout = 'mp4'", "layout = 'mp4-index'")
+        .replace("['ipp', 'n-single']", "['c', 'd']")
+        .replace("['none', 'same', 'hls']", "['same']");
+    fs::write(path, indexed).unwrap();
+    assert!(lab.run().status.success());
+    for record in lab.records() {
+        let measured = &record["measured"];
+        // Server manifest, index MP4, the start of the media, media; the cache keeps the first two.
+        let each = if record["point"]["setup"] == "c" { 4 } else { 2 };
+        assert_eq!(
+            measured["storage_requests"].as_u64().unwrap(),
+            measured["requests"].as_u64().unwrap() * each,
+            "{record}"
+        );
+    }
+    assert_eq!(lab.records().len(), 2);
 }
 
 fn signal(child: &Child, name: &str) {

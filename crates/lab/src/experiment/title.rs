@@ -39,6 +39,10 @@ pub enum Layout {
     Mp4,
     /// Fragmented MP4 with `mfra`.
     Fmp4,
+    /// MP4, with an index MP4 for each file, which the server manifest names.
+    IndexedMp4,
+    /// Fragmented MP4, with such index MP4s.
+    IndexedFmp4,
 }
 
 impl Layout {
@@ -47,7 +51,19 @@ impl Layout {
         match self {
             Self::Mp4 => "mp4",
             Self::Fmp4 => "fmp4",
+            Self::IndexedMp4 => "mp4-index",
+            Self::IndexedFmp4 => "fmp4-index",
         }
+    }
+
+    /// Returns true if the files are fragmented.
+    pub(crate) fn is_fragmented(self) -> bool {
+        matches!(self, Self::Fmp4 | Self::IndexedFmp4)
+    }
+
+    /// Returns true if each file has an index MP4.
+    pub(crate) fn is_indexed(self) -> bool {
+        matches!(self, Self::IndexedMp4 | Self::IndexedFmp4)
     }
 }
 
@@ -58,7 +74,11 @@ impl FromStr for Layout {
         match text {
             "mp4" => Ok(Self::Mp4),
             "fmp4" => Ok(Self::Fmp4),
-            _ => Err(Error::invalid(format!("content: layout = '{text}': not one of mp4, fmp4"))),
+            "mp4-index" => Ok(Self::IndexedMp4),
+            "fmp4-index" => Ok(Self::IndexedFmp4),
+            _ => Err(Error::invalid(format!(
+                "content: layout = '{text}': not one of mp4, fmp4, mp4-index, fmp4-index"
+            ))),
         }
     }
 }
