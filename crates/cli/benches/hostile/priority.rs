@@ -1,7 +1,7 @@
 //! Lets attackers run only while nothing else does. In the world they have processors of their own.
 //!
-//! A higher `nice` value does not suffice: once such a thread has a processor, a thread that wakes
-//! up waits until the next tick of the kernel's clock, up to 4 ms. The row `spinning` shows this.
+//! A higher `nice` value may not suffice: once such a thread has a processor, a thread that wakes
+//! up can wait for the next tick of the kernel's clock, up to 4 ms. The row `spinning` measures it.
 
 use std::{
     fs,
