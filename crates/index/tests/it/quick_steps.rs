@@ -11,7 +11,7 @@ fn index_quickly(seconds: u32) -> Option<u64> {
     interleave(&mut tracks);
     let file = Sparse::new(tracks, 1 << 20);
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![0..file.size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..file.size.min(locator.first_reads(None).head)).collect();
     loop {
         let got = wants.iter().map(|range| ObjectBytes { offset: range.start, bytes: file.read(range) });
         match locator.quick_step(file.size, got.collect()).unwrap()? {
