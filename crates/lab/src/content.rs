@@ -129,10 +129,10 @@ fn ffmpeg() -> Command {
 /// Runs a command to its end.
 fn finish(command: &mut Command, name: &str) -> Result<(), Error> {
     let process = Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
-    let status = process.finish();
-    match status {
+    match process.finish() {
         Some(status) if status.success() => Ok(()),
-        status => Err(Error::Lacking(format!("{name} failed: {status:?}"))),
+        Some(status) => Err(Error::Lacking(format!("{name} failed: {status}"))),
+        None => Err(Error::Lacking(format!("{name} failed: its exit status is unknown"))),
     }
 }
 

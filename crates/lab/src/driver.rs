@@ -135,7 +135,9 @@ impl Driver<'_> {
             for (at, (task, process)) in tasks.iter().zip(running.iter_mut()).enumerate() {
                 match process.ended() {
                     Some(status) if at + 1 == tasks.len() && status.success() => return Ok(()),
-                    Some(status) => return Err(Error::Lacking(format!("{}: {status}", task.id))),
+                    Some(status) => {
+                        return Err(Error::Lacking(format!("{}: its process ended: {status}", task.id)));
+                    }
                     None => {}
                 }
             }
@@ -158,7 +160,7 @@ fn addresses(workflow: &Workflow) -> Result<BTreeMap<(String, usize), SocketAddr
     let mut held = Vec::new();
     let mut addresses = BTreeMap::new();
     for connection in workflow.graph.connections() {
-        let lacking = |error: std::io::Error| Error::Lacking(format!("a port: {error}"));
+        let lacking = |error: std::io::Error| Error::Lacking(format!("no free port: {error}"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lacking)?;
         addresses.insert((connection.from.clone(), connection.port), listener.local_addr().map_err(lacking)?);
         held.push(listener);

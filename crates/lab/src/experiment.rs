@@ -103,7 +103,9 @@ impl Experiment {
             }
             let mut seen = BTreeSet::new();
             if let Some(twice) = values.iter().find(|value| !seen.insert(*value)) {
-                return Err(Error::invalid(format!("matrix: {axis} has the value '{twice}' twice")));
+                return Err(Error::invalid(format!(
+                    "matrix: the axis '{axis}' has the value '{twice}' twice"
+                )));
             }
         }
         experiment.check_references()?;
@@ -120,16 +122,20 @@ impl Experiment {
     fn check_references(&self) -> Result<(), Error> {
         for value in self.values() {
             if let Some(axis) = value.axis().filter(|axis| !self.matrix.contains_key(*axis)) {
-                return Err(Error::invalid(format!("'{value}' names no axis of the matrix: '{axis}'")));
+                return Err(Error::invalid(format!("'{value}' names no axis: the matrix has no '{axis}'")));
             }
         }
         for axis in self.matrix.keys().filter(|axis| ![SETUP, FORMAT].contains(&axis.as_str())) {
             if !self.values().any(|value| value.axis() == Some(axis)) {
-                return Err(Error::invalid(format!("matrix: nothing names the axis '{axis}' as '${axis}'")));
+                return Err(Error::invalid(format!(
+                    "matrix: no value refers to the axis '{axis}' as '${axis}'"
+                )));
             }
         }
         match self.load.keys().find(|name| ["title", FORMAT].contains(&name.as_str())) {
-            Some(name) => Err(Error::invalid(format!("load: the matrix and the content state the {name}"))),
+            Some(name) => {
+                Err(Error::invalid(format!("load: must not state the {name}: content or matrix does")))
+            }
             None => Ok(()),
         }
     }
@@ -197,10 +203,13 @@ connections = [1, 2]
         refused(&RIGHT.replace("min = 3", "min = 1001"), "repeats: min must be from 1 to 1000");
         refused(&RIGHT.replace("setup =", "set-up ="), "the axis 'setup' is missing");
         refused(&RIGHT.replace("['cdn', 'ipp']", "[]"), "the axis 'setup' has no values");
-        refused(&RIGHT.replace("'ipp'", "'cdn'"), "setup has the value 'cdn' twice");
+        refused(&RIGHT.replace("'ipp'", "'cdn'"), "the axis 'setup' has the value 'cdn' twice");
         refused(&RIGHT.replace("connections = [", "players = ["), "'$connections' names no axis");
-        refused(&format!("{RIGHT}players = [1]"), "nothing names the axis 'players'");
-        refused(&RIGHT.replace("kind = 'list'", "kind = 'list', format = 'hls'"), "state the format");
+        refused(&format!("{RIGHT}players = [1]"), "no value refers to the axis 'players'");
+        refused(
+            &RIGHT.replace("kind = 'list'", "kind = 'list', format = 'hls'"),
+            "must not state the format",
+        );
         refused(&RIGHT.replace("[1, 2]", "[[1], [2]]"), "line 10:");
         refused(&RIGHT.replace("[1, 2]", "[1, 2.5]"), "line 10:");
         refused("x", "line 1:");

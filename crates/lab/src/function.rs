@@ -164,7 +164,7 @@ mod tests {
         }
         let long = "x".repeat(MAX_PARAMETER + 1);
         refused(Function::Origin, &[("config", &long)], "config has more than 65536 bytes");
-        refused(Function::Storage, &[("content", "")], "empty");
+        refused(Function::Storage, &[("content", "")], "must not be empty");
     }
 
     #[test]

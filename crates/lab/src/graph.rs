@@ -59,7 +59,7 @@ impl Graph {
         for node in &nodes {
             if !is_label(&node.id) {
                 return Err(Error::invalid(format!(
-                    "the id '{}' is not made of a-z, 0-9 and '-' as a DNS label is",
+                    "the id '{}' is not a DNS label: 1 to {MAX_LABEL} characters of a-z, 0-9 and '-', without '-' at an end",
                     node.id
                 )));
             }
@@ -271,7 +271,11 @@ mod tests {
             "2 functions are loads; there must be one",
         );
         let named = [("Storage", Function::Storage)];
-        refused(&named, &[], "the id 'Storage' is not made of a-z, 0-9 and '-' as a DNS label is");
+        refused(
+            &named,
+            &[],
+            "the id 'Storage' is not a DNS label: 1 to 63 characters of a-z, 0-9 and '-', without '-' at an end",
+        );
         let many: Vec<_> = (0..=MAX_NODES).map(|_| CHAIN[0]).collect();
         refused(&many, &[], "more than 64 functions");
     }

@@ -179,7 +179,8 @@ fn graph(
         let parameters = &mut node.parameters;
         let mut add = |name: &str, value: &str| {
             let old = parameters.insert(name.to_owned(), value.to_owned());
-            let stated = || Error::invalid(format!("'{}': the experiment states the {name}", node.id));
+            let stated =
+                || Error::invalid(format!("'{}': must not state the {name}: the experiment does", node.id));
             old.map_or(Ok(()), |_| Err(stated()))
         };
         match node.function {

@@ -32,8 +32,9 @@ impl Process {
     /// # Errors
     /// If `setpriv` is not installed, or the system refuses another process.
     pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
-        let child =
-            command.spawn().map_err(|error| Error::Lacking(format!("setpriv (util-linux): {error}")))?;
+        let child = command
+            .spawn()
+            .map_err(|error| Error::Lacking(format!("cannot start setpriv (util-linux): {error}")))?;
         Ok(Self { child })
     }
 

@@ -60,7 +60,7 @@ impl Place {
 /// answer, the function does not start or ends by itself, or its part cannot be written.
 pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<(), Error> {
     let address = |url: &String| {
-        http::address(url).ok_or_else(|| Error::invalid(format!("'{url}' is not an address with a port")))
+        http::address(url).ok_or_else(|| Error::invalid(format!("'{url}' is not http://ADDRESS:PORT/")))
     };
     let inputs = task.inputs.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     let outputs = task.outputs.iter().map(|output| address(&output.url)).collect::<Result<Vec<_>, _>>()?;
@@ -70,7 +70,7 @@ pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<(), Er
     if !wait_until(INPUT_WAIT, stop, all_answer) {
         return match stop.load(Relaxed) {
             true => Ok(()),
-            false => Err(Error::Lacking(format!("{}: what it reads from does not answer", task.id))),
+            false => Err(Error::Lacking(format!("{}: its input does not answer", task.id))),
         };
     }
     match task.function {
@@ -92,11 +92,11 @@ fn serve(
     let mut process = Process::start(&mut server(task, inputs, outputs, place)?)?;
     let has_begun = || process.ended().is_some() || outputs.iter().all(|output| http::answers(*output));
     if !wait_until(START_WAIT, stop, has_begun) && !stop.load(Relaxed) {
-        return Err(Error::Lacking(format!("{}: does not answer", task.id)));
+        return Err(Error::Lacking(format!("{}: the function does not answer", task.id)));
     }
     while !stop.load(Relaxed) {
         if let Some(status) = process.ended() {
-            return Err(Error::Lacking(format!("{}: ended by itself: {status}", task.id)));
+            return Err(Error::Lacking(format!("{}: the function ended by itself: {status}", task.id)));
         }
         sleep(POLL);
     }
@@ -144,7 +144,7 @@ fn origin(
 ) -> Result<Command, Error> {
     let own = place.own(&task.id);
     let [listen] = outputs else {
-        return Err(Error::invalid(format!("{}: an origin serves one reader", task.id)));
+        return Err(Error::invalid(format!("{}: an origin must have exactly one reader", task.id)));
     };
     let file = own.join("origin.toml");
     let configuration = task.parameters.get("config").map_or("", String::as_str);

@@ -87,7 +87,7 @@ fn each_thing_that_a_workflow_must_not_state_is_refused() {
         ("missing field `requirement`", &|v| drop(v.as_object_mut().unwrap().remove("requirement"))),
         ("not a DNS label of at most 40", &|v| v["general"]["id"] = json!("x".repeat(41))),
         ("not a DNS label of at most 40", &|v| v["general"]["id"] = json!("Lab")),
-        ("ports belong to tasks", &|v| {
+        ("only tasks have ports", &|v| {
             v["general"]["input-ports"] =
                 json!([{"port-name": "in", "bind": {"stream-id": "a", "name": "a"}}]);
         }),
@@ -103,8 +103,8 @@ fn each_thing_that_a_workflow_must_not_state_is_refused() {
             v["input"]["media-parameters"] = stream;
         }),
         ("unknown field `metadata-parameters`", &|v| v["output"]["metadata-parameters"] = json!([])),
-        ("processing: it has keywords", &|v| v["processing"]["keywords"] = json!(["a"])),
-        ("processing: it has images", &|v| v["processing"]["image"] = json!(["a"])),
+        ("processing: keywords are not accepted", &|v| v["processing"]["keywords"] = json!(["a"])),
+        ("processing: images are not accepted", &|v| v["processing"]["image"] = json!(["a"])),
         ("unknown field `start-time`", &|v| v["processing"]["start-time"] = json!("2026-01-01T00:00:00Z")),
         ("unknown field `flowcontrol`", &|v| connection(v, "flowcontrol", json!({"max-throughput": 1}))),
         ("unknown field `co-located`", &|v| connection(v, "co-located", json!(true))),
@@ -183,7 +183,7 @@ fn streams_and_parameters_of_other_kinds_are_refused() {
     for (field, new, why) in [
         ("protocol", json!("rtmp"), "its protocol is not http"),
         ("mode", json!("push"), "its mode is not pull"),
-        ("keywords", json!(["a"]), "it has keywords"),
+        ("keywords", json!(["a"]), "keywords are not accepted"),
         ("caching-server-url", json!("http://x/"), "its stream has a URL"),
         ("stream-id", json!("x"), "its stream has another id"),
         ("throughput", json!(1), "unknown field `throughput`"),
@@ -206,7 +206,7 @@ fn streams_and_parameters_of_other_kinds_are_refused() {
             json!([{"name": "a", "id": 1, "restrictions": ["a", "b"]}]),
             "does not have one restriction",
         ),
-        ("values", json!([{"name": "a", "id": 1, "restrictions": [""]}]), "content = '': empty"),
+        ("values", json!([{"name": "a", "id": 1, "restrictions": [""]}]), "content = '': must not be empty"),
         ("name", json!("path"), "storage has no parameter 'path'"),
         ("conditions", json!([1]), "unknown field `conditions`"),
         ("exclusions", json!([1]), "unknown field `exclusions`"),
@@ -233,7 +233,7 @@ fn each_thing_that_a_task_must_not_state_is_refused() {
             v["input"]["media-parameters"][0]["caching-server-url"] = json!("file:///etc/passwd");
         }),
         ("its mode is not pull", &|v| v["output"]["media-parameters"][0]["mode"] = json!("push")),
-        ("it has keywords or images", &|v| v["processing"]["keywords"] = json!(["a"])),
+        ("keywords and images are not accepted", &|v| v["processing"]["keywords"] = json!(["a"])),
         ("unknown field `connection-map`", &|v| v["processing"]["connection-map"] = json!([])),
         ("unknown field `hardware`", &|v| v["requirement"]["hardware"] = json!({})),
         ("unknown field `startup-delay`", &|v| v["startup-delay"] = json!({})),

@@ -124,8 +124,8 @@ impl Proxy {
     }
 }
 
-/// Asks for segments of titles that nobody has asked for, while storage changes its fault every
-/// 1.5 s. The viewer plays a title that is cached.
+/// Requests segments of titles that nobody has requested yet, while storage changes its fault every
+/// 1.2 s. The viewer plays a title that is cached.
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let titles: Vec<String> = (0..2000).map(|number| format!("faulty-{number}.mp4")).collect();
     titles.iter().for_each(|title| bench.library.film(title));

@@ -10,7 +10,7 @@ use std::{io::Write, net::TcpStream};
 
 const CONNECTIONS: usize = 2000;
 
-/// Asks for a segment on each of 2,000 connections, and reads no byte of it.
+/// Requests a manifest 64 times on each of 2,000 connections, and reads no byte of it.
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
     under_attack::run(bench, report, "", &[], |target: &Target<'_>| {
         let clients: Vec<TcpStream> = (0..CONNECTIONS)

@@ -54,7 +54,7 @@ impl Paths {
 
 /// Writes the paths of all formats beside the files of a title.
 pub(super) fn write_all(place: &Path, latemux: &Path) -> Result<(), Error> {
-    let lacking = |error: std::io::Error| Error::Lacking(format!("a port: {error}"));
+    let lacking = |error: std::io::Error| Error::Lacking(format!("no free port: {error}"));
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lacking)?;
     let address = free.local_addr().map_err(lacking)?;
     drop(free);
@@ -65,7 +65,7 @@ pub(super) fn write_all(place: &Path, latemux: &Path) -> Result<(), Error> {
     let until = Instant::now() + START_WAIT;
     while !http::answers(address) {
         if origin.ended().is_some() || Instant::now() > until {
-            return Err(Error::Lacking("latemux serve does not start".to_owned()));
+            return Err(Error::Lacking("latemux serve did not start".to_owned()));
         }
         sleep(Duration::from_millis(20));
     }

@@ -25,7 +25,7 @@ pub struct Measured {
     pub storage_bytes: u64,
     /// The connections over which storage was asked.
     pub storage_connections: u64,
-    /// The bytes that the slowest link carried to its reader, heads included.
+    /// The bytes, heads included, that went to the reader of the link that carried most.
     pub link_bytes: u64,
     /// The bytes of files that all caches keep at the end.
     pub cached: u64,

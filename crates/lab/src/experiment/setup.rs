@@ -59,7 +59,7 @@ impl Setup {
             match (&entry.host, function.has_host()) {
                 (None, true) => return Err(Error::invalid(format!("'{id}' needs a host"))),
                 (Some(_), false) => {
-                    return Err(Error::invalid(format!("'{id}' is a link, which lies between two hosts")));
+                    return Err(Error::invalid(format!("'{id}' is a link: it must have no host")));
                 }
                 _ => {}
             }
@@ -116,7 +116,7 @@ mod tests {
         assert!(error.starts_with("proxy: unknown function 'proxy'"), "{error}");
         assert_eq!(parts("{ id = 'storage' }").unwrap_err(), "'storage' needs a host");
         let error = parts("{ id = 'link', host = 'a' }").unwrap_err();
-        assert_eq!(error, "'link' is a link, which lies between two hosts");
+        assert_eq!(error, "'link' is a link: it must have no host");
         let error = from_toml::<Setup>("description = ''\nchain = []\nname = ''").unwrap_err().to_string();
         assert!(error.starts_with("line 3: unknown field `name`"), "{error}");
         assert!(parts("{ id = 'load', host = 'a', connections = [1] }").is_err());

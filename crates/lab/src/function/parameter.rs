@@ -33,7 +33,7 @@ impl Value {
     /// Checks the text of a value. The error is the end of a sentence.
     pub(super) fn check(self, text: &str) -> Result<(), String> {
         match self {
-            Self::Text => (!text.is_empty()).then_some(()).ok_or_else(|| "empty".to_owned()),
+            Self::Text => (!text.is_empty()).then_some(()).ok_or_else(|| "must not be empty".to_owned()),
             Self::OneOf(words) => {
                 words.contains(&text).then_some(()).ok_or_else(|| format!("not one of {}", words.join(", ")))
             }

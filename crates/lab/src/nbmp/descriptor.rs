@@ -127,7 +127,7 @@ impl Stream {
         match self {
             _ if self.protocol != "http" => refuse("its protocol is not http"),
             _ if self.mode != "pull" => refuse("its mode is not pull"),
-            _ if !self.keywords.is_empty() => refuse("it has keywords"),
+            _ if !self.keywords.is_empty() => refuse("keywords are not accepted"),
             _ => Ok(()),
         }
     }

@@ -113,7 +113,7 @@ impl Task {
         document.scheme.check()?;
         let Processing { keywords, image } = &document.processing;
         if !keywords.is_empty() || !image.is_empty() {
-            return Err(Error::invalid("processing: it has keywords or images"));
+            return Err(Error::invalid("processing: keywords and images are not accepted"));
         }
         for stream in document.input.media_parameters.iter().chain(&document.output.media_parameters) {
             stream.check()?;

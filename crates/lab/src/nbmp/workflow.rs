@@ -139,10 +139,10 @@ impl Workflow {
         }
         let Processing { keywords, image, connection_map, function_restrictions } = document.processing;
         if !keywords.is_empty() {
-            return Err(Error::invalid("processing: it has keywords"));
+            return Err(Error::invalid("processing: keywords are not accepted"));
         }
         if !image.is_empty() {
-            return Err(Error::invalid("processing: it has images"));
+            return Err(Error::invalid("processing: images are not accepted"));
         }
         let mut names = BTreeSet::new();
         for mapping in &connection_map {
@@ -167,7 +167,7 @@ fn check_general(general: &General) -> Result<(), Error> {
     if general.input_ports.is_empty() && general.output_ports.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(format!("general of '{}': ports belong to tasks", general.id)))
+    Err(Error::invalid(format!("general of '{}': only tasks have ports", general.id)))
 }
 
 fn mapping(Connection { from, port, to }: &Connection) -> Mapping {
