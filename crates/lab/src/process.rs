@@ -19,10 +19,15 @@ pub(crate) struct Process {
     child: Child,
 }
 
-/// Returns a command that the kernel kills as soon as its parent has ended.
+/// Starts a program, unless the process with this number has ended and so is the parent no longer.
+const IF_PARENT_LIVES: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
+
+/// Returns a command that the kernel kills as soon as its parent has ended. A parent that ended
+/// before the kernel was asked for that is noticed by a shell, which then starts nothing.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command.args(["--pdeathsig", "KILL", "--", "sh", "-c", IF_PARENT_LIVES]);
+    command.arg(std::process::id().to_string()).arg(program);
     command
 }
 
