@@ -72,6 +72,9 @@ where
                 Poll::Ready(Some(Ok(frame))) => {
                     // The origin's bodies have no trailers.
                     if let Ok(bytes) = frame.into_data() {
+                        if slices.count() == 1 {
+                            slices.rest = self.charge.take_slices();
+                        }
                         slices.push(bytes);
                     }
                 }
@@ -119,7 +122,7 @@ impl Slices {
         if self.first.is_empty() {
             self.first = bytes;
         } else if !bytes.is_empty() {
-            if self.rest.is_empty() {
+            if self.rest.capacity() == 0 {
                 self.rest.reserve(MAX_SLICES);
             }
             self.rest.push_back(bytes);
@@ -128,6 +131,14 @@ impl Slices {
 
     fn count(&self) -> usize {
         usize::from(!self.first.is_empty()) + self.rest.len()
+    }
+}
+
+impl Drop for Slices {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.keep_slices(std::mem::take(&mut self.rest));
+        }
     }
 }
 

@@ -5,12 +5,14 @@
 
 use crate::{
     Error,
-    read::room::{ClientShare, Pausable, Room, Use},
+    read::room::{ClientShare, Pausable, Room, Use, lock},
 };
+use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use std::{
+    collections::VecDeque,
     sync::{
-        Arc, Weak,
+        Arc, Mutex, Weak,
         atomic::{
             AtomicBool, AtomicU64,
             Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -42,6 +44,8 @@ pub(crate) struct Charge {
     /// Bytes that the client has taken, in whole frames.
     taken: AtomicU64,
     waker: AtomicWaker,
+    /// Empty list for the slices of the next frame, whose memory the last frame has used.
+    slices: Mutex<VecDeque<Bytes>>,
     is_too_slow: AtomicBool,
 }
 
@@ -158,6 +162,11 @@ impl Charge {
         self.frame_waits.load(Acquire)
     }
 
+    /// Returns an empty list for the slices of a frame.
+    pub(crate) fn take_slices(&self) -> VecDeque<Bytes> {
+        std::mem::take(&mut *lock(&self.slices))
+    }
+
     /// Returns the number of bytes that the client has taken, in whole frames.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
@@ -194,6 +203,12 @@ impl WaitingFrame {
     pub(crate) fn new(charge: Arc<Charge>, bytes: u64) -> Self {
         charge.frame_waits.store(true, Release);
         Self { charge, bytes }
+    }
+
+    /// Keeps the list of the frame's slices for the next frame.
+    pub(crate) fn keep_slices(&self, mut slices: VecDeque<Bytes>) {
+        slices.clear();
+        *lock(&self.charge.slices) = slices;
     }
 }
 
