@@ -106,9 +106,9 @@ e2e: web build ## run real players in Chromium against latemux
 	$(stage)
 	@LATEMUX_BIN=$(abspath $(binary)) npm --silent --prefix e2e test
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30)
+fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30; 10 in CI)
 	$(stage)
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),$(if $(CI),10,30))
 
 bench: ## compare the server with nginx sending the same bytes as files (ROWS=dash,ts for some rows)
 	$(stage)
