@@ -46,9 +46,9 @@ pub struct Options {
     pub connections_ahead: usize,
     /// Most requests in flight to one HTTP server or object store. A request is in flight from its
     /// start until its body has ended or is dropped. Later requests wait, and clients have their
-    /// turns. One client address has at most an eighth of the requests in flight, or 16. Slow
-    /// clients hold their requests open, so a limit below their number delays other clients. Reads
-    /// from a folder are not limited.
+    /// turns. The requests for one client address may be at most an eighth of them, or 16 if that
+    /// is more. Slow clients hold their requests open, so a limit below their number delays other
+    /// clients. Reads from a folder are not limited.
     pub max_in_flight: usize,
     /// Longest time a request waits while `max_in_flight` requests are in flight. Then it fails
     /// with the reason `storage_busy`.
