@@ -29,7 +29,7 @@ const STOP_WAIT: Duration = Duration::from_secs(10);
 /// The time between two looks at the tasks of a cell.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How often a cell is measured again if a function does not start.
+/// Number of times that a cell is measured, at most, as long as that fails.
 const ATTEMPTS: u32 = 2;
 
 /// Measures cells on this machine.

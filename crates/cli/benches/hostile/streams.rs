@@ -24,7 +24,7 @@ use std::{
 
 const CONNECTIONS: usize = 40;
 const STREAMS: u32 = 120;
-/// What an HTTP/2 client sends first (RFC 9113, 3.4).
+/// The first bytes that an HTTP/2 client sends (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Type of a frame that begins a stream, and the flags that the request ends with it.
 const HEADERS: (u8, u8) = (1, 0x05);

@@ -38,7 +38,7 @@ pub struct ClientOptions {
     pub read_buffer: usize,
     /// The value of `User-Agent`.
     pub agent: String,
-    /// If false, each request has a connection of its own.
+    /// True if connections are kept for further requests. Otherwise each request opens its own.
     pub keep_alive: bool,
 }
 

@@ -122,8 +122,8 @@ pub fn steps(runs: &[(String, Run)]) -> String {
     out
 }
 
-/// Returns a table of request–response streams and of the downloads beside them: a row for each run
-/// that has them. Times are in microseconds, rates in bytes per second.
+/// Returns a table of request–response streams and of the downloads beside them: a row for each
+/// run that has them. Times are in microseconds, rates in bytes per second.
 pub fn streams(runs: &[(String, Run)]) -> String {
     let mut out = String::from(
         "run,resources,truncated,bytes,missing,rate,requests,chunk_mean_us,chunk_p50_us,chunk_p99_us,timeouts,duplicated,behind_end,opened,failed,given_up,competing,competing_rate,fairness\r\n",
