@@ -10,7 +10,7 @@ use crate::{
     title::quick_work::do_at_once,
     title::single_flight::SingleFlight,
     title::titles::LoadedTitle,
-    title::work_queue::WorkQueue,
+    title::work_queue::{Work, WorkQueue},
 };
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
@@ -35,8 +35,10 @@ pub(crate) struct Manifest {
     digest: u128,
     is_gzip: bool,
     bytes: Bytes,
-    /// Head of the response to plain requests, with its `Cache-Control`. The first such request
-    /// sets it.
+    /// Set by the first plain request.
+    is_requested: OnceLock<()>,
+    /// Head of the response to plain requests, with its `Cache-Control`. The second such request
+    /// sets it: most titles of a large catalogue are requested once, and a head takes 1.4 kB.
     plain_head: OnceLock<(Option<HeaderValue>, ResponseHead)>,
 }
 
@@ -68,7 +70,7 @@ impl Manifest {
             coding,
         };
         let head = decide(request, &representation)?;
-        if is_plain {
+        if is_plain && self.is_requested.set(()).is_err() {
             let _ = self.plain_head.set((cache_control, head.clone()));
         }
         Ok(head.respond_from(&self.bytes))
@@ -77,7 +79,13 @@ impl Manifest {
     /// Returns the compressed form, or the same manifest if compression does not make it shorter.
     fn compressed(self) -> Self {
         match compress(&self.bytes).filter(|gzip| gzip.len() < self.bytes.len()) {
-            Some(bytes) => Self { is_gzip: true, bytes, plain_head: OnceLock::new(), ..self },
+            Some(bytes) => Self {
+                is_gzip: true,
+                bytes,
+                is_requested: OnceLock::new(),
+                plain_head: OnceLock::new(),
+                ..self
+            },
             None => self,
         }
     }
@@ -87,7 +95,8 @@ impl Manifest {
 #[derive(Debug)]
 pub(crate) struct Manifests {
     memory: MemoryCache<ManifestKey, Arc<Manifest>>,
-    in_flight: SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>,
+    /// Shared by the work on a compressed form, which joins the work on its text.
+    in_flight: Arc<SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>>,
     work: Arc<WorkQueue>,
 }
 
@@ -109,7 +118,7 @@ impl Manifests {
     pub(crate) fn new(capacity: u64, work: Arc<WorkQueue>) -> Self {
         let memory =
             MemoryCache::new(capacity, |_: &ManifestKey, manifest: &Arc<Manifest>| manifest.weight());
-        Self { memory, in_flight: SingleFlight::new(), work }
+        Self { memory, in_flight: Arc::new(SingleFlight::new()), work }
     }
 
     /// Removes the manifests of a title, given by its ID. Returns their number, each form counted.
@@ -141,29 +150,69 @@ impl Manifests {
 
     /// Makes a manifest, together with other requests for it.
     async fn make(&self, title: Arc<LoadedTitle>, key: ManifestKey) -> Result<Arc<Manifest>, Error> {
-        let ManifestKey(id, address, is_gzip) = key.clone();
-        let other_form = is_gzip.then(|| self.memory.peek(&ManifestKeyRef(id, &address, false))).flatten();
-        let work = self.work.clone();
+        let manifest = match key.2 {
+            true => self.make_compressed(title, key.clone()).await?,
+            false => plan_once(&self.in_flight, self.work.clone(), title, key.clone()).await?,
+        };
+        self.memory.insert(key, manifest.clone());
+        Ok(manifest)
+    }
+
+    /// Compresses the text of a manifest, which is planned unless it is in memory. Requests for the
+    /// text itself share that plan.
+    fn make_compressed(
+        &self,
+        title: Arc<LoadedTitle>,
+        key: ManifestKey,
+    ) -> impl Future<Output = Result<Arc<Manifest>, Error>> {
+        let ManifestKey(id, address, _) = &key;
+        let known = self.memory.peek(&ManifestKeyRef(*id, address, false));
+        let text = ManifestKey(*id, address.clone(), false);
+        let (in_flight, work) = (self.in_flight.clone(), self.work.clone());
         let start = move || {
-            let amount = title.manifest_work();
-            let make = move || {
-                let text = match other_form {
-                    Some(text) => Manifest::clone(&text),
-                    None => plan_text(&title, &address)?,
-                };
-                Ok(Arc::new(if is_gzip { text.compressed() } else { text }))
-            };
             async move {
-                match amount {
-                    None => do_at_once(make)?,
-                    Some(amount) => work.run(amount, make).await?,
-                }
+                let amount = title.manifest_work();
+                let text = match known {
+                    Some(text) => text,
+                    None => plan_once(&in_flight, work.clone(), title, text).await?,
+                };
+                let compress = move || Arc::new(Manifest::clone(&text).compressed());
+                do_work(&work, amount, compress).await
             }
             .boxed()
         };
-        let manifest = self.in_flight.run(key.clone(), start).await?;
-        self.memory.insert(key, manifest.clone());
-        Ok(manifest)
+        self.in_flight.run(key, start)
+    }
+}
+
+/// Plans the text of a manifest, together with all requests that need it in either form.
+async fn plan_once(
+    in_flight: &SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>,
+    work: Arc<WorkQueue>,
+    title: Arc<LoadedTitle>,
+    key: ManifestKey,
+) -> Result<Arc<Manifest>, Error> {
+    let address = key.1.clone();
+    let start = move || {
+        async move {
+            let amount = title.manifest_work();
+            let plan = move || plan_text(&title, &address).map(Arc::new);
+            do_work(&work, amount, plan).await?
+        }
+        .boxed()
+    };
+    in_flight.run(key, start).await
+}
+
+/// Does work on a manifest: at once if it is quick, and else in the queue.
+async fn do_work<T: Send + 'static>(
+    queue: &WorkQueue,
+    amount: Option<Work>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    match amount {
+        None => do_at_once(work),
+        Some(amount) => queue.run(amount, work).await,
     }
 }
 
@@ -177,6 +226,7 @@ fn plan_text(title: &LoadedTitle, address: &Address) -> Result<Manifest, Error> 
         digest: plan.digest,
         is_gzip: false,
         bytes: text_of(&plan)?,
+        is_requested: OnceLock::new(),
         plain_head: OnceLock::new(),
     })
 }
