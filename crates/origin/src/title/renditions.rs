@@ -140,6 +140,9 @@ struct NameParts {
     rendition: BTreeSet<String>,
     /// Numbers from 100 on can be bit rates and sizes.
     large: Vec<u64>,
+    /// Those of them that may name a film, as in `300.mp4` and `1917.mp4`: the name has no words of
+    /// the film, and nothing says what the number is.
+    film_numbers: Vec<u64>,
     /// Smaller numbers, such as those of episodes.
     small: Vec<u64>,
     /// True for audio and text, which may have names of their own.
@@ -148,6 +151,15 @@ struct NameParts {
 
 /// Single letters that are units: `720p`, `800k`, `1280x720`.
 const UNITS: [&str; 5] = ["p", "i", "k", "m", "x"];
+/// Words that are units of bit rates and sizes.
+const UNIT_WORDS: [&str; 7] = ["bps", "fps", "kbit", "kbps", "mbit", "mbps", "px"];
+/// Words that name a rendition together with a number, as in `video-300.mp4`.
+const NUMBERED: [&str; 5] = ["rendition", "stream", "track", "vid", "video"];
+/// Heights of pictures that encoders are usually told to make.
+const USUAL_HEIGHTS: [u64; 22] = [
+    144, 160, 180, 216, 234, 240, 270, 288, 360, 396, 404, 416, 432, 480, 486, 540, 576, 720, 1080, 1440,
+    2160, 4320,
+];
 /// Words and extensions of files without video.
 const COMPANIONS: [&str; 17] = [
     "audio",
@@ -180,7 +192,14 @@ impl NameParts {
         let is_other = |word: &str| COMPANIONS.contains(&word);
         let is_companion = rendition.iter().any(|word| is_other(word)) || is_other(&extension.to_lowercase());
         let (large, small) = numbers(stem).into_iter().partition(|number| *number >= 100);
-        Self { film, rendition, large, small, is_companion }
+        let has_words = !film.is_empty() || rendition.iter().any(|word| NUMBERED.contains(&word.as_str()));
+        let film_numbers = if has_words { Vec::new() } else { bare_numbers(stem) };
+        Self { film, rendition, large, small, film_numbers, is_companion }
+    }
+
+    /// Returns true if the name contains nothing that can name a film.
+    fn is_nameless(&self) -> bool {
+        self.film.is_empty() && self.film_numbers.is_empty()
     }
 
     /// Returns true if the names state different renditions of one film.
@@ -190,6 +209,7 @@ impl NameParts {
                 && self.large.iter().zip(&other.large).any(|(&x, &y)| !is_near(x, y))
         };
         self.film == other.film
+            && self.film_numbers == other.film_numbers
             && self.small == other.small
             && (self.rendition != other.rendition || has_other_rate())
     }
@@ -202,7 +222,7 @@ pub(crate) fn are_named_as_renditions(names: &[&str]) -> bool {
     let (companions, pictures): (Vec<_>, Vec<_>) = parts.partition(|name| name.is_companion);
     let Some(first) = pictures.first() else { return false };
     if names.len() == 1 {
-        return first.film.is_empty();
+        return first.is_nameless();
     }
     let pairs = || {
         pictures.iter().enumerate().flat_map(|(n, one)| pictures.iter().take(n).map(move |two| (one, two)))
@@ -285,6 +305,22 @@ fn numbers(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
+/// Returns the numbers from 100 on that neither have a unit nor are usual heights of pictures.
+fn bare_numbers(stem: &str) -> Vec<u64> {
+    let class = |c: &char| (c.is_ascii_digit(), c.is_alphabetic());
+    let chars: Vec<char> = stem.to_lowercase().chars().collect();
+    let runs: Vec<String> = chars.chunk_by(|a, b| class(a) == class(b)).map(String::from_iter).collect();
+    let is_unit = |run: &str| UNITS.contains(&run) || UNIT_WORDS.contains(&run);
+    let has_unit = |place: usize| {
+        let before = place.checked_sub(1).and_then(|before| runs.get(before));
+        before.is_some_and(|run| run == "x") || runs.get(place + 1).is_some_and(|run| is_unit(run))
+    };
+    let numbers = runs.iter().enumerate().filter_map(|(place, run)| Some((place, run.parse::<u64>().ok()?)));
+    let bare = numbers
+        .filter(|(place, number)| *number >= 100 && !USUAL_HEIGHTS.contains(number) && !has_unit(*place));
+    bare.map(|(_, number)| number).collect()
+}
+
 /// Returns the words of a file's name that name the film: runs of at least two letters, in lower
 /// case, without the extension.
 fn words(name: &str) -> BTreeSet<String> {
@@ -349,6 +385,14 @@ mod tests {
             &["avc.cmfv", "hevc.cmfv", "eng.cmfa"],
             &["video.mp4"],
             &["720p.index.mp4", "360p.index.mp4"],
+            // Numbers alone: heights, numbers with units, and numbers that a word explains.
+            &["360.mp4", "720.mp4", "1080.mp4"],
+            &["640x368.mp4", "1280x736.mp4"],
+            &["300k.mp4", "700kbps.mp4", "1900k.mp4"],
+            &["video-300.mp4", "video-1917.mp4"],
+            // Numbers that name the film are the same in all names.
+            &["1917 (2019) 720p.mp4", "1917 (2019) 1080p.mp4"],
+            &["300-hd.mp4", "300-sd.mp4", "300.m4a"],
         ] {
             assert!(are_named_as_renditions(names), "{names:?}");
         }
@@ -371,6 +415,13 @@ mod tests {
             &["film 1984.mp4", "film 2010.mp4"],
             &["film.mp4"],
             &[],
+            // Films whose names are numbers.
+            &["300.mp4", "1917.mp4"],
+            &["300 (2006).mp4", "1917 (2019).mp4"],
+            &["300-720p.mp4", "1917-1080p.mp4"],
+            &["300-hd.mp4", "1917-sd.mp4"],
+            &["720.mp4", "1917.mp4"],
+            &["1917.mp4"],
         ] {
             assert!(!are_named_as_renditions(names), "{names:?}");
         }
