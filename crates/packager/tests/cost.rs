@@ -262,6 +262,46 @@ fn sixty_four_renditions_take_sixty_four_times_as_much() {
     assert!(of_all <= of_one + 64 * 1024, "{of_one} and {of_all} bytes");
 }
 
+/// No track adds more than its own share to the index, the title or a manifest.
+#[test]
+fn a_thousand_tracks_take_ten_times_as_much_as_a_hundred() {
+    let allocated = |tracks: u32| {
+        let frames = |codec, repeat| HostileTrack {
+            codec,
+            timescale: 4000,
+            durations: vec![(60, 4000)],
+            chunk: 4,
+            most_runs: 1,
+            sync_every: 4,
+            ..audio(repeat, 60)
+        };
+        let object = Bytes::from(file(vec![frames(0, 10), frames(3, tracks - 10)]).write());
+        let region = Region::new(ALLOCATOR);
+        let index = index(&object).unwrap();
+        let of_index = region.change().bytes_allocated;
+        let title = Title::new(vec![Arc::new(index)], TARGET).unwrap();
+        let of_title = region.change().bytes_allocated - of_index;
+        assert_eq!(title.tracks().len(), tracks as usize);
+        let mut all = vec![("index", of_index), ("title", of_title)];
+        let last = title.tracks().last().unwrap().name.clone();
+        all.extend(
+            [
+                ("MPD", Resource::DashManifest(DashTemplate::Time)),
+                ("HLS multivariant", Resource::HlsMultivariant(HlsContainer::Cmaf)),
+                ("HLS media", Resource::HlsPlaylist(vec![last.clone()], HlsContainer::Cmaf)),
+                ("Smooth", Resource::SmoothManifest),
+                ("DASH segment", Resource::DashSegment(last, 7)),
+            ]
+            .map(|(name, resource)| (name, planned_bytes(&title, resource))),
+        );
+        all
+    };
+    for ((name, of_hundred), (_, of_thousand)) in allocated(100).into_iter().zip(allocated(1000)) {
+        println!("{name}: {of_hundred} and {of_thousand} bytes");
+        assert!(of_thousand <= 11 * of_hundred, "{name}: {of_hundred} and {of_thousand} bytes");
+    }
+}
+
 /// The index of such a file has few bytes: nothing in it grows with the number of frames.
 #[test]
 fn a_day_of_frames_of_one_size_is_served() {
