@@ -66,6 +66,8 @@ cargo_tool() {
 group_media() { apt ffmpeg ffmpeg; }
 
 group_servers() {
+  # Networks of simulated hosts. Debian's ip is in a folder outside an ordinary user's PATH too.
+  [ -x /usr/sbin/ip ] || apt ip iproute2
   # Debian's nginx is in a folder outside an ordinary user's PATH.
   [ -x /usr/sbin/nginx ] || apt nginx nginx-light
   have versitygw && return 0
