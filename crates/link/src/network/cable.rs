@@ -44,7 +44,7 @@ pub struct Cable {
     to_second: Arc<Counts>,
     to_first: Arc<Counts>,
     /// Ends the thread when closed; none for a pair of devices of the kernel.
-    _stop: Option<PipeWriter>,
+    stop: Option<PipeWriter>,
 }
 
 /// Packets of one direction so far.
@@ -110,13 +110,13 @@ impl Cable {
                 ip(&[&route[..], &[congestion.name()]].concat())
             })?;
         }
-        Ok(Self { first: first.1, second: second.1, to_second, to_first, _stop: stop })
+        Ok(Self { first: first.1, second: second.1, to_second, to_first, stop })
     }
 
     /// Returns what has passed to the first and to the second host so far, or `None` for a line
     /// without properties, which is not observed.
     pub fn traffic(&self) -> Option<[Traffic; 2]> {
-        self._stop.as_ref().map(|_| [self.to_first.traffic(), self.to_second.traffic()])
+        self.stop.as_ref().map(|_| [self.to_first.traffic(), self.to_second.traffic()])
     }
 }
 
@@ -135,7 +135,7 @@ impl Side {
         let (name, is_grouped) = (name.to_owned(), direction.is_grouped());
         let device = host.call(move || {
             let device = DeviceBuilder::new().name(name).offload(is_grouped).build_sync()?;
-            // The library opens the device so that programs which this one starts would have it too.
+            // The library does not close the device in programs that this one starts.
             rustix::io::fcntl_setfd(&device, rustix::io::FdFlags::CLOEXEC)?;
             ioctl_fionbio(&device, true)?;
             Ok(device)

@@ -1,6 +1,6 @@
 //! Namespaces around a whole program.
 
-use super::tool;
+use super::{ip, tool};
 use nix::sched::{CloneFlags, unshare};
 use std::{
     env,
@@ -53,7 +53,7 @@ impl Enclosure {
     /// Checks that this user may make networks.
     ///
     /// # Errors
-    /// As [`Self::enter`].
+    /// If the system refuses namespaces or `/dev/net/tun`, or a program is not installed.
     pub fn check() -> io::Result<()> {
         let refused = |text: String| io::Error::new(io::ErrorKind::PermissionDenied, text);
         let lo = ["--", "ip", "link", "set", "lo", "up"].map(OsStr::new);
@@ -69,6 +69,7 @@ impl Enclosure {
 
     /// Starts the first process of a namespace of processes.
     fn start() -> io::Result<Self> {
+        ip(&["link", "set", "lo", "up"])?;
         // A thread of its own: one that has entered such a namespace can start no threads.
         let start = || {
             unshare(CloneFlags::CLONE_NEWPID)?;
