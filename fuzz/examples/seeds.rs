@@ -33,7 +33,10 @@ use latemux_isobmff::{
         tkhd::Tkhd,
         trex::Trex,
     },
-    emit::{Container, EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox, fragment, segment_type},
+    emit::{
+        Container, EmitSample, FragmentSpec, InitSegment, InitTrack, ReorderedSpec, WriteBox, fragment,
+        reordered_fragment, segment_type,
+    },
     fragment::Moof,
     matrix::Matrix,
     movie::Movie,
@@ -81,6 +84,7 @@ fn main() -> std::io::Result<()> {
     seeds("cost", &costly())?;
     seeds("proxy_header", &proxy_headers())?;
     seeds("responses", &responses())?;
+    seeds("restore", &[("plain", restorable(false)), ("reordered", restorable(true))])?;
     let avc = describable(0, &avc());
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
@@ -202,6 +206,30 @@ const ISM: &str = r#"<?xml version="1.0"?><smil xmlns="http://www.w3.org/2001/SM
 /// size.
 fn describable(handler: u8, entry: &SampleEntry) -> Vec<u8> {
     [&[handler], &entry.raw[4..]].concat()
+}
+
+/// Returns the input of the target `restore`: the length of the init segment, the init segment, and
+/// a segment whose end is cut off.
+fn restorable(reordered: bool) -> Vec<u8> {
+    let init = init();
+    let mut out = u16::try_from(init.len()).expect("small").to_be_bytes().to_vec();
+    out.extend(init);
+    if reordered {
+        let samples = [EmitSample { size: 40, duration: 9, flags: SYNC, composition_offset: -9 }; 4];
+        let fragment = FragmentSpec {
+            sequence: 1,
+            track_id: 1,
+            sample_description_index: None,
+            decode_time: 9,
+            samples: &samples,
+        };
+        let spec = ReorderedSpec { fragment, order: &[0, 2, 3, 1], importance: &[0, 2, 1, 1] };
+        reordered_fragment(&spec, &mut out).expect("an order");
+    } else {
+        out.extend(moof_gop());
+    }
+    out.extend([7; 130]);
+    out
 }
 
 fn locate(object: &[u8]) -> MediaIndex {

@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Pack(Box<Pack>),
     Load(Box<crate::load::Load>),
     Capture(crate::capture::Capture),
+    Restore(crate::restore::Restore),
     Report(crate::report::Report),
     Model(crate::model::Model),
     Lab(crate::lab::Lab),

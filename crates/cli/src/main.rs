@@ -17,6 +17,7 @@ mod open_files;
 mod pack;
 mod read_index;
 mod report;
+mod restore;
 mod serve;
 mod signals;
 mod trust;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         args::Command::Load(load) => load::run(&load),
         args::Command::Lab(lab) => lab::run(&lab),
         args::Command::Capture(capture) => capture::run(&capture),
+        args::Command::Restore(restore) => restore::run(&restore),
         args::Command::Report(report) => report::run(&report),
         args::Command::Model(model) => model::run(&model),
     };

@@ -4,6 +4,7 @@ use crate::{
     Error,
     boxes::{
         mfhd::Mfhd,
+        saiz::Saiz,
         tfdt::Tfdt,
         tfhd::Tfhd,
         tfxd::{self, PIFF_SENC, TFXD},
@@ -117,7 +118,9 @@ impl TrackFragment {
                     bare.spend(&run, &child.payload)?;
                     runs.push(run);
                 }
-                b"senc" | b"saiz" => encrypted = true,
+                b"senc" => encrypted = true,
+                // Other auxiliary information does not concern encryption.
+                b"saiz" => encrypted |= !Saiz::parse(child.payload).is_ok_and(|saiz| !saiz.is_encryption()),
                 b"uuid" => match child.usertype() {
                     Some(TFXD) => tfxd = Some(tfxd::parse(child.payload)?),
                     Some(PIFF_SENC) => encrypted = true,

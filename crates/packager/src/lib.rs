@@ -16,6 +16,7 @@
 //! - [`manifest`]: DASH, HLS, Smooth Streaming and HDS manifests; server manifests
 //! - [`sizes`]: exact segment sizes and bit rates for manifests
 //! - [`pack`]: whole files of segments: CMAF track files and ismv
+//! - [`mod@restore`]: playable files from segments that were cut off
 
 pub mod address;
 pub mod carry;
@@ -25,6 +26,7 @@ pub mod pack;
 mod part;
 mod peak;
 pub mod plan;
+pub mod restore;
 pub mod segment;
 pub mod selection;
 pub mod sizes;

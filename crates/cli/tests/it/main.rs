@@ -20,6 +20,7 @@ mod nginx_vod;
 mod open_files;
 mod pack;
 mod restart;
+mod restore;
 mod runs;
 mod same_bytes;
 mod server;

@@ -22,6 +22,8 @@ pub mod mfhd;
 pub mod mfra;
 pub mod minf;
 pub mod mvhd;
+pub mod saio;
+pub mod saiz;
 pub mod sidx;
 pub mod stco;
 pub mod stsc;

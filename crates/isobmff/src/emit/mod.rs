@@ -6,6 +6,7 @@
 pub mod fragment;
 pub mod init;
 mod muxed;
+mod reordered;
 
 pub use crate::{
     boxes::trun::EmitSample,
@@ -17,3 +18,4 @@ pub use fragment::{
 };
 pub use init::{InitSegment, InitTrack, cmaf_brands};
 pub use muxed::muxed_fragment;
+pub use reordered::{IMPORTANCE, ReorderedSpec, reordered_fragment};

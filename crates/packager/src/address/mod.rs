@@ -69,7 +69,9 @@ impl Address {
         let options = QueryOptions::parse(query.unwrap_or_default());
         let native::Parsed { base, resource, clip } =
             native::parse(path, &options).ok_or(AddressError::NoSuchUrl)?;
+        let order = options.order(&resource)?;
         let mut selection = options.selection()?;
+        selection.order = order;
         selection.clip = clip.unwrap_or(selection.clip);
         Ok(Self { profile: Profile::Native, base, resource, selection })
     }

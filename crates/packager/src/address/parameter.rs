@@ -9,6 +9,9 @@ pub(crate) const END: &str = "vend";
 /// Name of the parameter that holds the shortest length of HLS segments, in seconds with decimals.
 pub const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
 
+/// Name of the parameter that holds the order of samples in a media segment.
+pub(super) const ORDER: &str = "order";
+
 /// Folder of nginx-vod-module's form that precedes a clip's start, in milliseconds.
 pub(super) const CLIP_FROM: &str = "clipFrom";
 /// Folder of nginx-vod-module's form that precedes a clip's end, in milliseconds.

@@ -6,10 +6,10 @@
 use super::{
     AddressError, DashTemplate, HlsContainer, Resource,
     name::RESERVED,
-    parameter::{BEGIN, END, FILTER, MINIMUM_SEGMENT},
+    parameter::{BEGIN, END, FILTER, MINIMUM_SEGMENT, ORDER},
 };
 use crate::selection::{
-    Clip, Selection,
+    Clip, SampleOrder, Selection,
     filter::{Filter, MAX_BYTES},
 };
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
@@ -18,10 +18,14 @@ use std::time::Duration;
 /// The highest accepted value of [`MINIMUM_SEGMENT`].
 const LONGEST_MINIMUM: Duration = Duration::from_secs(600);
 
+/// The value of [`ORDER`] for [`SampleOrder::Priority`].
+const PRIORITY: &str = "priority";
+
 #[derive(Debug)]
 pub(super) struct QueryOptions {
     pub(super) template: DashTemplate,
     pub(super) container: HlsContainer,
+    order: Result<SampleOrder, AddressError>,
     selection: Result<Selection, AddressError>,
 }
 
@@ -41,6 +45,7 @@ impl QueryOptions {
         let mut end = "";
         let mut minimum = "";
         let mut filter = "";
+        let mut order = "";
         for parameter in Parameters(query) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("hls_fmp4", "" | "true" | "1") => container = HlsContainer::Cmaf,
@@ -51,6 +56,7 @@ impl QueryOptions {
                 (BEGIN, value) => begin = value,
                 (END, value) => end = value,
                 (MINIMUM_SEGMENT, value) => minimum = value,
+                (ORDER, value) => order = value,
                 _ => {}
             }
         }
@@ -58,11 +64,17 @@ impl QueryOptions {
             let minimum_segment = minimum_segment(minimum)?;
             Ok(Selection { filter: self::filter(filter)?, clip, minimum_segment, ..Selection::default() })
         });
-        Self { template, container, selection }
+        Self { template, container, order: self::order(order), selection }
     }
 
     pub(super) fn selection(self) -> Result<Selection, AddressError> {
         self.selection
+    }
+
+    /// Returns the order of samples that a resource has. For resources without such an order, the
+    /// parameter is ignored like any that is unknown.
+    pub(super) fn order(&self, resource: &Resource) -> Result<SampleOrder, AddressError> {
+        if resource.has_sample_order() { self.order.clone() } else { Ok(SampleOrder::Decode) }
     }
 }
 
@@ -114,6 +126,7 @@ fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
         seconds(BEGIN, selection.clip.begin()),
         seconds(END, selection.clip.end()),
         seconds(MINIMUM_SEGMENT, selection.minimum_segment),
+        (selection.order == SampleOrder::Priority).then(|| format!("{ORDER}={PRIORITY}")),
     ]
     .into_iter()
     .flatten()
@@ -166,6 +179,17 @@ fn clip(begin: &str, end: &str) -> Result<Clip, AddressError> {
     let parameter = if end.is_some() { END } else { BEGIN };
     Clip::new(begin, end)
         .map_err(|problem| AddressError::Malformed { parameter, problem: problem.to_owned() })
+}
+
+fn order(value: &str) -> Result<SampleOrder, AddressError> {
+    match value {
+        "" | "decode" => Ok(SampleOrder::Decode),
+        PRIORITY => Ok(SampleOrder::Priority),
+        _ => {
+            let problem = format!("neither decode nor {PRIORITY}");
+            Err(AddressError::Malformed { parameter: ORDER, problem })
+        }
+    }
 }
 
 fn minimum_segment(value: &str) -> Result<Option<Duration>, AddressError> {

@@ -62,6 +62,15 @@ pub enum HlsContainer {
 }
 
 impl Resource {
+    /// True for media segments of one track in ISO boxes: their samples can be ordered.
+    pub(super) fn has_sample_order(&self) -> bool {
+        match self {
+            Self::DashSegmentAt(..) | Self::DashSegment(..) => true,
+            Self::HlsSegment(tracks, _) => tracks.len() == 1,
+            _ => false,
+        }
+    }
+
     /// True for resources that are made from the index alone and list others.
     pub fn is_manifest(&self) -> bool {
         matches!(

@@ -1,5 +1,5 @@
 use super::{native::MAX_TRACKS, *};
-use crate::selection::{Clip, Extent, filter::tests::any_filter};
+use crate::selection::{Clip, Extent, SampleOrder, filter::tests::any_filter};
 use latemux_index::title::TrackName;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -222,6 +222,36 @@ fn any_selection() -> impl Strategy<Value = Selection> {
 }
 
 #[test]
+fn segments_of_one_track_in_iso_boxes_have_an_order_of_samples() {
+    let read = |url: &str, query: &str| {
+        let address = Address::parse(url, Some(query)).map_err(|error| error.reason())?;
+        Ok::<_, &str>((address.selection.order, address.to_url()))
+    };
+    let ordered = ["/x/dash/x-video=1-9.dash", "/x/dash/x-video=1-9.m4s", "/x/hls/x-video=1-9.m4s"];
+    for url in ordered {
+        assert_eq!(read(url, "order=priority"), Ok((SampleOrder::Priority, format!("{url}?order=priority"))));
+        assert_eq!(read(url, "order=decode"), Ok((SampleOrder::Decode, url.to_owned())));
+        assert_eq!(read(url, "order="), Ok((SampleOrder::Decode, url.to_owned())));
+        assert_eq!(read(url, "order=random"), Err("parameter_malformed"));
+    }
+    let without = [
+        "/x/.mpd",
+        "/x/.m3u8",
+        "/x/dash/x-video=1.dash",
+        "/x/hls/x-video=1.m4s",
+        "/x/hls/x-video=1-audio=2-9.m4s",
+        "/x/x-video=1-9.ts",
+        "/x/keyframes/x-video=1-9.m4s",
+        "/x/QualityLevels(1)/Fragments(video=9)",
+    ];
+    for url in without {
+        for query in ["order=priority", "order=random"] {
+            assert_eq!(read(url, query), Ok((SampleOrder::Decode, url.to_owned())), "{url}?{query}");
+        }
+    }
+}
+
+#[test]
 fn a_filter_is_parsed_in_every_encoding() {
     let read = |query: &str| {
         let filter = Address::parse("/x/.m3u8", Some(query)).map(|address| address.selection.filter);
@@ -307,7 +337,11 @@ proptest! {
         base in any_base(),
         resource in any_resource(),
         selection in any_selection(),
+        by_priority in any::<bool>(),
     ) {
+        let by_priority = by_priority && resource.has_sample_order();
+        let order = if by_priority { SampleOrder::Priority } else { SampleOrder::Decode };
+        let selection = Selection { order, ..selection };
         let address = Address { selection, ..Address::new(base, resource) };
         let url = address.to_url();
         let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));

@@ -6,7 +6,7 @@ use crate::{
     address::{Profile, displayed_rep_id, rep_id},
     carry::{Protocol, find_carried},
     segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, smooth, ts},
-    selection::Selected,
+    selection::{SampleOrder, Selected},
 };
 use bytes::Bytes;
 use latemux_index::{
@@ -173,12 +173,20 @@ impl<'a> Planner<'a> {
         let segment = find(index);
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("cmaf {} {} {number}", choice.digest_word(), displayed_rep_id(name));
+        let order = self.address.selection.order;
         self.single(index, segment, requested, choice, what, |_, samples| {
-            cmaf::media(object, number, samples)
+            if choice == SampleChoice::All
+                && order == SampleOrder::Priority
+                && let Some(parts) = cmaf::prioritised_media(object, number, samples)?
+            {
+                return Ok((parts, " by priority"));
+            }
+            Ok((cmaf::media(object, number, samples)?, ""))
         })
     }
 
-    /// Plans a segment of one track. `what` is the text of its digest without the cut.
+    /// Plans a segment of one track. `what` is the text of its digest without the cut, to which
+    /// `parts` may add.
     fn single(
         &self,
         index: usize,
@@ -186,7 +194,7 @@ impl<'a> Planner<'a> {
         requested: u64,
         choice: SampleChoice,
         what: std::fmt::Arguments<'_>,
-        parts: impl FnOnce(&Segment, &[Sample]) -> Result<Vec<Part>, PackError>,
+        parts: impl FnOnce(&Segment, &[Sample]) -> Result<(Vec<Part>, &'static str), PackError>,
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[index];
         let none = || PackError::NoSuchSegment {
@@ -205,11 +213,11 @@ impl<'a> Planner<'a> {
         if samples.is_empty() {
             return Err(none());
         }
-        let parts = parts(&segment, &samples)?;
+        let (parts, more) = parts(&segment, &samples)?;
         let cut = self.cut_of(&[index], segment.number, choice, &[Some(&segment)]);
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
         let content_type = cmaf_type(self.title.track(title_track).kind);
-        Ok(self.ready(Class::Media, content_type, format_args!("{what}{cut}"), parts, reach))
+        Ok(self.ready(Class::Media, content_type, format_args!("{what}{more}{cut}"), parts, reach))
     }
 
     /// Returns the samples of a segment, or the ranges that must be read to know them.
@@ -396,7 +404,7 @@ impl<'a> Planner<'a> {
         let moved = self.moved();
         let what = format_args!("smooth segment {} {time}{moved}", displayed_rep_id(name));
         self.single(index, segment, time, SampleChoice::All, what, |segment, samples| {
-            smooth::media(&clock, (index, title_track.object), segment, samples)
+            Ok((smooth::media(&clock, (index, title_track.object), segment, samples)?, ""))
         })
     }
 }

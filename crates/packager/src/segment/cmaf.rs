@@ -6,7 +6,7 @@
 //! into the presentation times of the source with its edits applied. A segment does not depend on
 //! the segments before it.
 
-use super::{MAX_SAMPLES, TrackShare};
+use super::{MAX_SAMPLES, TrackShare, priority::Priority};
 use crate::{PackError, part::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track, table::batches::SampleBatch};
@@ -14,8 +14,8 @@ use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{ftyp::FileType, trex::Trex},
     emit::{
-        EmitSample, FragmentShape, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment,
-        fragment_size, muxed_fragment, segment_type,
+        EmitSample, FragmentShape, FragmentSpec, InitSegment, InitTrack, ReorderedSpec, WriteBox as _,
+        fragment, fragment_size, muxed_fragment, reordered_fragment, segment_type,
     },
     sample_flags,
 };
@@ -78,6 +78,32 @@ pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Ve
     parts.push(Part::Inline(head.into()));
     Part::push_samples(&mut parts, object, samples);
     Ok(parts)
+}
+
+/// Returns the parts of [`media`] with the samples in order of importance. Returns `None` if that
+/// is the decode order. Fails with [`PackError::TooLarge`] for too many samples, or for 2 GiB and
+/// more.
+pub(crate) fn prioritised_media(
+    object: usize,
+    number: u32,
+    samples: &[Sample],
+) -> Result<Option<Vec<Part>>, PackError> {
+    let Some(priority) = Priority::of(samples) else { return Ok(None) };
+    let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
+    let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
+    let spec = ReorderedSpec {
+        fragment: spec(number, decode_time, &emitted),
+        order: &priority.order,
+        importance: &priority.importance,
+    };
+    let mut head = Vec::new();
+    // The brand of CMAF segments is left out: their samples lie in decode order.
+    segment_type(&BRANDS[..1]).write(&mut head);
+    reordered_fragment(&spec, &mut head)
+        .map_err(|_| PackError::TooLarge("more than a segment in order of importance takes"))?;
+    let mut parts = vec![Part::Inline(head.into())];
+    Part::push_samples(&mut parts, object, &priority.apply(samples));
+    Ok(Some(parts))
 }
 
 /// Returns the parts of media segment `number` (1-based) of several tracks, in the order of

@@ -4,6 +4,7 @@ mod clock;
 pub(crate) mod cmaf;
 pub(crate) mod f4f;
 mod packed_tracks;
+mod priority;
 pub mod smooth;
 pub(crate) mod ts;
 

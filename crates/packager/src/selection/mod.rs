@@ -22,6 +22,19 @@ pub struct Selection {
     pub clip: Clip,
     /// HLS: segments are joined until they last at least this long.
     pub minimum_segment: Option<Duration>,
+    /// The order of samples in media segments of DASH and of HLS in CMAF. Other URLs have the
+    /// default.
+    pub order: SampleOrder,
+}
+
+/// The order of the samples in a media segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum SampleOrder {
+    /// The order in which they are decoded.
+    #[default]
+    Decode,
+    /// The most important samples first, so that a segment that is cut off can be restored.
+    Priority,
 }
 
 impl Selection {

@@ -18,6 +18,7 @@ mod media;
 mod oracles;
 mod pack;
 mod player;
+mod priority;
 mod quicktime;
 mod rates;
 mod selection;

@@ -1,0 +1,34 @@
+//! `saio`: offsets of sample auxiliary information (ISO/IEC 14496-12 §8.7.9).
+
+use super::saiz::put_type;
+use crate::{
+    FourCc,
+    write::{WriteBox, put_count},
+};
+use bytes::BufMut;
+
+/// The positions of auxiliary information in a track fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Saio<'a> {
+    /// `aux_info_type`, that of the `saiz`.
+    pub info_type: FourCc,
+    /// For each run of samples, the offset in bytes of the information of its first sample, from
+    /// the base of the data offsets.
+    pub offsets: &'a [u32],
+}
+
+impl WriteBox for Saio<'_> {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"saio")
+    }
+
+    fn payload_size(&self) -> u64 {
+        16 + 4 * self.offsets.len() as u64
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_type(out, Some(self.info_type));
+        put_count(out, self.offsets.len());
+        self.offsets.iter().for_each(|&offset| out.put_u32(offset));
+    }
+}

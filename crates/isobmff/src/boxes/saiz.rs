@@ -1,0 +1,67 @@
+//! `saiz`: sizes of sample auxiliary information (ISO/IEC 14496-12 §8.7.8).
+
+use crate::{
+    Error, FourCc,
+    cursor::Cursor,
+    write::{WriteBox, put_version_and_flags},
+};
+use bytes::BufMut;
+
+/// Flag of `saiz` and `saio`: the box states the type of the information.
+pub(super) const HAS_TYPE: u32 = 1;
+
+/// Auxiliary information of the same size for each sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Saiz {
+    /// `aux_info_type`. `None` stands for the protection scheme of the track.
+    pub info_type: Option<FourCc>,
+    /// Size in bytes of the information of each sample.
+    pub size: u8,
+    /// Number of samples that have information.
+    pub count: u32,
+}
+
+impl Saiz {
+    /// Reads the type and the common size from the payload of a `saiz`. A table of sizes is not
+    /// read, and the size is 0 then.
+    pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        let (_, flags) = payload.version_and_flags()?;
+        let mut info_type = None;
+        if flags & HAS_TYPE != 0 {
+            info_type = Some(FourCc(payload.u32()?.to_be_bytes()));
+            payload.u32()?;
+        }
+        Ok(Self { info_type, size: payload.u8()?, count: payload.u32()? })
+    }
+
+    /// Returns true if the information is that of Common Encryption (ISO/IEC 23001-7 §7).
+    pub fn is_encryption(&self) -> bool {
+        let schemes = [*b"cenc", *b"cens", *b"cbc1", *b"cbcs"];
+        self.info_type.is_none_or(|kind| schemes.contains(&kind.0))
+    }
+}
+
+impl WriteBox for Saiz {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"saiz")
+    }
+
+    fn payload_size(&self) -> u64 {
+        9 + if self.info_type.is_some() { 8 } else { 0 }
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_type(out, self.info_type);
+        out.put_u8(self.size);
+        out.put_u32(self.count);
+    }
+}
+
+/// Appends version 0, the flags, and the type of the information with parameter 0.
+pub(super) fn put_type(out: &mut Vec<u8>, info_type: Option<FourCc>) {
+    put_version_and_flags(out, 0, if info_type.is_some() { HAS_TYPE } else { 0 });
+    if let Some(kind) = info_type {
+        out.put_slice(&kind.0);
+        out.put_u32(0);
+    }
+}
