@@ -83,13 +83,15 @@ impl Segment {
         let moof = Moof::parse(&found.raw(), found.offset).unwrap();
         let start = usize::try_from(found.offset).unwrap();
         let mdat = Cursor::new(&bytes, 0).find(b"mdat").unwrap();
-        let importance = mdat.payload.peek();
+        // A segment whose samples are in order already states no importance.
+        let is_same = self.prioritised == self.plain;
+        let importance = |position: usize| if is_same { 0 } else { mdat.payload.peek()[position] };
         let mut samples = Vec::new();
         for run in &moof.tracks[0].runs {
             let mut at = start + usize::try_from(run.data_offset.unwrap()).unwrap();
             for sample in run.iter() {
                 let size = sample.size.or(moof.tracks[0].default_size).unwrap() as usize;
-                samples.push(Placed { importance: importance[samples.len()], bytes: at..at + size });
+                samples.push(Placed { importance: importance(samples.len()), bytes: at..at + size });
                 at += size;
             }
         }
