@@ -31,7 +31,7 @@ function prioritise() {
   };
 }
 
-/** Seconds of the frames to compare: all of a stretch, in the middle of a segment and over its end. */
+/** Seconds of the frames to compare: all of a stretch, over the end of a segment. */
 const TIMES = Array.from({ length: 20 }, (_, n) => 3.62 + n / 25);
 
 /** Returns a hash of the picture at each of the times. */
@@ -55,7 +55,7 @@ async function pictures(page) {
   }, TIMES);
 }
 
-/** Plays a title at one rendition. Returns its pictures, and the number of segments in order of importance. */
+/** Plays a title. Returns its pictures, and the number of segments in order of importance. */
 async function watch({ protocol, player }, script) {
   const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player }, script);
   let prioritised = 0;

@@ -1,5 +1,5 @@
-//! Restores a file of arbitrary bytes. No input may panic, the output is bounded by the input, and a
-//! restored file has nothing left to restore.
+//! Restores a file of arbitrary bytes. No input may panic, the output is bounded by the input, and
+//! a restored file has nothing left to restore.
 #![no_main]
 
 use bytes::Bytes;

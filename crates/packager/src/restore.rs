@@ -104,8 +104,8 @@ fn box_at(bytes: &Bytes, at: usize) -> Result<Option<(BoxHeader, Option<usize>)>
     Ok(header.map(|header| (header, header.size.and_then(end))))
 }
 
-/// The samples that fragments may still announce. Without it, a few bytes could stand for any number
-/// of samples.
+/// The samples that fragments may still announce. Without it, a few bytes could stand for any
+/// number of samples.
 struct Budget {
     /// Bytes of samples that are left. A sample without bytes counts as one.
     bytes: usize,

@@ -6,7 +6,8 @@
 //! presentation and depend on samples before it.
 //!
 //! References are not ordered by temporal layer. Encoders let frames of a low layer depend on
-//! references of a higher one before them (`b-pyramid=normal` of x264), which the index cannot tell.
+//! references of a higher one before them (`b-pyramid=normal` of x264), which the index cannot
+//! tell.
 
 use latemux_index::Sample;
 

@@ -98,8 +98,8 @@ impl Segment {
         samples
     }
 
-    /// Cuts the segment off at sample edges, and asserts that everything that is left plays. Returns
-    /// the number of frames.
+    /// Cuts the segment off at sample edges, and asserts that everything that is left plays.
+    /// Returns the number of frames.
     fn assert_restored(&self, what: &str) -> usize {
         let whole = [&self.init[..], &self.plain].concat();
         let (frames, problems) = decode(what, &whole);
