@@ -52,6 +52,13 @@ impl Matrix {
         a > 0 && d > 0 && b == 0 && c == 0
     }
 
+    /// Returns true if rows of the picture are shown as columns: it is turned by 90° or 270°, and may
+    /// be mirrored.
+    pub fn is_on_its_side(&self) -> bool {
+        let [a, _, _, _, d, ..] = self.0;
+        a == 0 && d == 0
+    }
+
     /// Returns the clockwise turn in degrees, if it is a multiple of 90° without mirroring.
     pub fn quarter_turns(&self) -> Option<u16> {
         let [a, b, _, c, d, ..] = self.0.map(i32::signum);
@@ -96,5 +103,7 @@ mod tests {
         assert_eq!(Matrix::UNITY.then(&TURNED), TURNED);
         let mirrored = Matrix([-ONE, 0, 0, 0, ONE, 0, 0, 0, 0x4000_0000]);
         assert_eq!((mirrored.quarter_turns(), mirrored.is_upright()), (None, false));
+        assert!(TURNED.is_on_its_side() && TURNED.then(&mirrored).is_on_its_side());
+        assert!(!twice.is_on_its_side() && !mirrored.is_on_its_side() && !Matrix::UNITY.is_on_its_side());
     }
 }

@@ -1,6 +1,7 @@
 //! `mdhd` and `elng`: timescale, duration and language of a track (ISO/IEC 14496-12 §8.4.2,
 //! §8.4.6).
 
+use super::macintosh_language;
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
@@ -42,9 +43,12 @@ impl Language {
         &*self.0 != "und"
     }
 
-    /// Unpacks the code of `mdhd`: three letters of 5 bits each. Values that are not letters give
-    /// `und`, among them QuickTime's Macintosh language codes (below 0x400).
+    /// Unpacks the code of `mdhd`: three letters of 5 bits each, or a Macintosh language code (below
+    /// 0x400) of QuickTime. Other values that are not letters give `und`.
     pub fn from_packed(packed: u16) -> Self {
+        if packed < 0x400 {
+            return macintosh_language::tag(packed).map_or_else(Self::unknown, |tag| Self(tag.into()));
+        }
         let letter = |shift: u16| match packed >> shift & 31 {
             n @ 1..=26 => char::from_u32(u32::from(n) + 0x60),
             _ => None,
@@ -153,11 +157,18 @@ mod tests {
         assert_eq!(Language::from_packed(PACKED_UNKNOWN).as_str(), "und");
         assert_eq!(Language::from_packed(0x15c7).as_str(), "eng");
         assert_eq!(Language::new("eng").unwrap().packed(), Some(0x15c7));
-        for unusable in [0, 11, 0x3ff, 0x7fff, 0x15c0, 0x15db] {
+        for unusable in [0, 0x3ff, 0x7fff, 0x15c0, 0x15db] {
             assert_eq!(Language::from_packed(unusable), Language::unknown(), "{unusable:#x}");
         }
         for tag in ["pt-BR", "en", "Eng", "e2g"] {
             assert_eq!(Language::new(tag).unwrap().packed(), None, "{tag}");
+        }
+    }
+
+    #[test]
+    fn macintosh_codes_were_an_unknown_language() {
+        for (code, tag) in [(1, "fra"), (2, "deu"), (11, "jpn"), (33, "zh-Hans"), (130, "cat")] {
+            assert_eq!(Language::from_packed(code).as_str(), tag, "{code}");
         }
     }
 

@@ -14,30 +14,52 @@ pub(super) struct Stream {
     pub(super) bitrate: DeclaredBitrate,
     /// DecoderSpecificInfo, if there is one.
     pub(super) specific: Option<Bytes>,
+    /// The fields before DecoderSpecificInfo, object type first.
+    fields: [u8; CONFIG_FIELDS],
+    /// True if each descriptor ends within the one around it.
+    is_nested: bool,
 }
+
+/// Number of bytes before DecoderSpecificInfo in a decoder configuration descriptor.
+const CONFIG_FIELDS: usize = 13;
 
 /// Descriptor tags (ISO/IEC 14496-1 Table 1).
 const ES_DESCRIPTOR: u8 = 3;
 const DECODER_CONFIG: u8 = 4;
 const DECODER_SPECIFIC: u8 = 5;
+const SYNC_LAYER_CONFIG: u8 = 6;
 
 /// Reads `esds`.
 pub(super) fn stream(esds: &Child) -> Result<Stream, Error> {
-    let (_, mut bits) = esds.full_box()?;
+    let (_, bits) = esds.full_box()?;
     let mut elementary =
-        descriptor(&mut bits, ES_DESCRIPTOR).ok_or_else(|| esds.at.bad("no ES descriptor"))?;
-    skip_es_fields(&mut elementary).ok_or(esds.at.truncated())?;
-    let mut config = descriptor(&mut elementary, DECODER_CONFIG)
+        Descriptor::find(bits, ES_DESCRIPTOR).ok_or_else(|| esds.at.bad("no ES descriptor"))?;
+    skip_es_fields(&mut elementary.bits).ok_or(esds.at.truncated())?;
+    let mut config = Descriptor::find(elementary.bits, DECODER_CONFIG)
         .ok_or_else(|| esds.at.bad("no decoder configuration descriptor"))?;
-    let fields = (|| {
-        let object_type = config.u8(8)?;
-        // streamType, upStream, reserved; bufferSizeDB.
-        config.skip(8 + 24)?;
-        Some((object_type, DeclaredBitrate::new(config.bits(32)?, config.bits(32)?)))
-    })();
-    let (object_type, bitrate) = fields.ok_or(esds.at.truncated())?;
-    let specific = descriptor(&mut config, DECODER_SPECIFIC).map(|mut info| esds.body.slice_ref(info.rest()));
-    Ok(Stream { object_type, bitrate, specific })
+    let read = config.bits.bytes(CONFIG_FIELDS).and_then(|fields| fields.try_into().ok());
+    let fields: [u8; CONFIG_FIELDS] = read.ok_or(esds.at.truncated())?;
+    // streamType, upStream, reserved and bufferSizeDB come before the bit rates.
+    let [object_type, _, _, _, _, m0, m1, m2, m3, a0, a1, a2, a3] = fields;
+    let bitrate =
+        DeclaredBitrate::new(u32::from_be_bytes([m0, m1, m2, m3]), u32::from_be_bytes([a0, a1, a2, a3]));
+    let specific = Descriptor::find(config.bits, DECODER_SPECIFIC);
+    let innermost = specific.as_ref().map_or(config.bytes_after, |specific| specific.bytes_after);
+    let ends = [innermost, config.bytes_after, elementary.bytes_after, Some(0)];
+    let is_nested = ends.is_sorted_by(|inner, outer| inner.is_some() && inner >= outer);
+    let specific = specific.map(|info| esds.body.slice_ref(info.payload));
+    Ok(Stream { object_type, bitrate, specific, fields, is_nested })
+}
+
+/// Returns the payload of an `esds` whose descriptors lie within each other. Where they do not, it
+/// is written anew, without what latemux does not read: decoders that trust the lengths fail.
+pub(super) fn nested(esds: &Child) -> Bytes {
+    match stream(esds) {
+        Ok(stream) if !stream.is_nested => {
+            written(&stream.fields, stream.specific.as_deref().unwrap_or_default()).into()
+        }
+        _ => esds.body.clone(),
+    }
 }
 
 /// Skips the fields from ES_ID to OCR_ES_Id, some of which depend on flags.
@@ -57,22 +79,36 @@ fn skip_es_fields(bits: &mut BitReader<'_>) -> Option<()> {
     if has_clock_reference { bits.skip(16) } else { Some(()) }
 }
 
-/// Returns the next descriptor with this tag and skips all others. A length beyond the end is cut
-/// to the end, since some writers count the length bytes of inner descriptors wrongly.
-fn descriptor<'a>(bits: &mut BitReader<'a>, tag: u8) -> Option<BitReader<'a>> {
-    loop {
-        let found = bits.u8(8)?;
-        let mut length = 0usize;
-        for _ in 0..4 {
-            let byte = bits.u8(8)?;
-            length = length << 7 | usize::from(byte & 0x7f);
-            if byte & 0x80 == 0 {
-                break;
+/// A descriptor in the bytes of an `esds`.
+struct Descriptor<'a> {
+    /// A reader from the payload on to the end of the box. Some writers count the length bytes of
+    /// inner descriptors wrongly, so that outer ones seem to end early.
+    bits: BitReader<'a>,
+    /// The payload. A length beyond the end of the box is cut to the end.
+    payload: &'a [u8],
+    /// Number of bytes of the box after the descriptor. `None` if its length is beyond the end.
+    bytes_after: Option<usize>,
+}
+
+impl<'a> Descriptor<'a> {
+    /// Returns the next descriptor with this tag, skipping all others.
+    fn find(mut bits: BitReader<'a>, tag: u8) -> Option<Self> {
+        loop {
+            let found = bits.u8(8)?;
+            let mut length = 0usize;
+            for _ in 0..4 {
+                let byte = bits.u8(8)?;
+                length = length << 7 | usize::from(byte & 0x7f);
+                if byte & 0x80 == 0 {
+                    break;
+                }
             }
-        }
-        let payload = bits.bytes(length.min(bits.remaining() / 8))?;
-        if found == tag {
-            return Some(BitReader::new(payload));
+            let start = bits.clone();
+            let bytes_after = (bits.remaining() / 8).checked_sub(length);
+            let payload = bits.bytes(length.min(bits.remaining() / 8))?;
+            if found == tag {
+                return Some(Self { bits: start, payload, bytes_after });
+            }
         }
     }
 }
@@ -80,6 +116,15 @@ fn descriptor<'a>(bits: &mut BitReader<'a>, tag: u8) -> Option<BitReader<'a>> {
 /// Returns the payload of an `esds` for an object type and the configuration of its decoder, if it
 /// has one. It states an audio stream without its buffer size and bit rates.
 pub fn elementary_stream(object_type: u8, specific: &[u8]) -> Vec<u8> {
+    let mut fields = [0; CONFIG_FIELDS];
+    // An audio stream, with the reserved bit.
+    (fields[0], fields[1]) = (object_type, 0x15);
+    written(&fields, specific)
+}
+
+/// Returns the payload of an `esds` with the fields of a decoder configuration descriptor, and with
+/// the configuration of the decoder if that is not empty.
+fn written(fields: &[u8; CONFIG_FIELDS], specific: &[u8]) -> Vec<u8> {
     let tagged = |tag: u8, payload: &[u8]| {
         let size = u32::try_from(payload.len()).unwrap_or(0);
         // A size has four bytes of seven bits each (ISO/IEC 14496-1 §8.3.3).
@@ -88,11 +133,11 @@ pub fn elementary_stream(object_type: u8, specific: &[u8]) -> Vec<u8> {
         out.extend_from_slice(payload);
         out
     };
-    let mut decoder = vec![object_type, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut decoder = fields.to_vec();
     if !specific.is_empty() {
         decoder.extend(tagged(DECODER_SPECIFIC, specific));
     }
-    let stream = [vec![0, 0, 0], tagged(DECODER_CONFIG, &decoder), tagged(6, &[2])].concat();
+    let stream = [vec![0, 0, 0], tagged(DECODER_CONFIG, &decoder), tagged(SYNC_LAYER_CONFIG, &[2])].concat();
     [vec![0; 4], tagged(ES_DESCRIPTOR, &stream)].concat()
 }
 

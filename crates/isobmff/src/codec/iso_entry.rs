@@ -127,7 +127,11 @@ fn put_audio(entry: &EntryBody, is_mp3: bool, out: &mut Vec<u8>) -> Result<(), E
         put_box(out, FourCc(*b"esds"), &esds::mp3(fields.sample_rate));
     }
     let in_wave = boxes.first(b"wave").map(|wave| wave.children(0));
-    put_known(boxes.chain(in_wave.into_iter().flatten()), &AUDIO, out);
+    let nested = |child: Child| match &child.kind.0 {
+        b"esds" => Child { body: esds::nested(&child), ..child },
+        _ => child,
+    };
+    put_known(boxes.chain(in_wave.into_iter().flatten()).map(nested), &AUDIO, out);
     Ok(())
 }
 
@@ -201,6 +205,10 @@ mod tests {
 
     const ESDS: &str = "00000000 03 19 0001 00 04 11 40 15 000300 00030d40 00020000 05 02 1210 06 01 02";
 
+    /// [`ESDS`] as it is written anew.
+    const WRITTEN: &str = "00000000 03 80808022 000000 04 80808014 40 15 000300 00030d40 00020000 05 80808002 \
+                           1210 06 80808001 02";
+
     #[test]
     fn later_versions_of_audio_entries_were_copied() {
         let esds = boxed(b"esds", &hex(ESDS));
@@ -215,6 +223,29 @@ mod tests {
         let srat = boxed(b"srat", &hex("00000000 0000ac44"));
         let head = hex("000000000000 0001 0001 0000 00000000 0002 0010 0000 0000 ac440000");
         assert_eq!(rewritten(&entry(b"mp4a", &[head, srat, esds].concat()), b"soun"), want);
+    }
+
+    /// Decoders that trust the lengths find no configuration, or bytes of what follows in it.
+    #[test]
+    fn wrong_lengths_of_descriptors_were_copied() {
+        let written = "00000000 03 80808025 000000 04 80808017 40 15 000300 00030d40 00020000 05 80808005 \
+                       1210 06 01 02 06 80808001 02";
+        // Of each case: the lengths of the three descriptors, and what is written.
+        for (elementary, config, specific, want) in [
+            ("7f", "11", "02", WRITTEN),
+            // The outer ones lack the bytes of inner lengths.
+            ("10", "11", "02", WRITTEN),
+            ("19", "0e", "02", WRITTEN),
+            // The innermost includes what follows.
+            ("19", "11", "05", written),
+        ] {
+            let esds = ESDS.replacen("03 19", &format!("03 {elementary}"), 1);
+            let esds = esds.replacen("04 11", &format!("04 {config}"), 1);
+            let esds = esds.replacen("05 02", &format!("05 {specific}"), 1);
+            let stored = audio_entry(b"mp4a", 2, 44100, &[boxed(b"esds", &hex(&esds))]);
+            let want = audio_entry(b"mp4a", 2, 44100, &[boxed(b"esds", &hex(want))]);
+            assert_eq!(rewritten(&stored, b"soun"), want, "{esds}");
+        }
     }
 
     #[test]

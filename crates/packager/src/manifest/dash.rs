@@ -10,6 +10,7 @@ mod describe;
 
 use super::{
     MICROS, carries_none, check_size, is_listed,
+    picture::Picture,
     timeline::Timeline,
     xml::{StartTag, Xml},
 };
@@ -124,8 +125,8 @@ impl<'a> MpdWriter<'a> {
         if kind == TrackKind::Video {
             tag = tag
                 .attr_if("par", set.picture_aspect().map(|(x, y)| format!("{x}:{y}")))
-                .attr_if("maxWidth", set.videos().map(|v| v.width).max())
-                .attr_if("maxHeight", set.videos().map(|v| v.height).max());
+                .attr_if("maxWidth", set.pictures().map(|picture| picture.width).max())
+                .attr_if("maxHeight", set.pictures().map(|picture| picture.height).max());
         }
         tag.children();
         let role = match kind {
@@ -158,7 +159,7 @@ impl<'a> MpdWriter<'a> {
             .attr("bandwidth", r.bitrate.peak.clamp(1, u64::from(u32::MAX)))
             .attr("codecs", &codec.rfc6381);
         tag = match &codec.media {
-            Media::Video(video) => video_attributes(tag, video, r.frame_rate),
+            Media::Video(video) => video_attributes(tag, video, Picture::shown(r.track, video), r.frame_rate),
             Media::Audio(audio) => {
                 tag.attr_if("audioSamplingRate", (audio.sample_rate > 0).then_some(audio.sample_rate))
             }
@@ -211,15 +212,17 @@ impl<'a> MpdWriter<'a> {
 fn video_attributes<'a>(
     tag: StartTag<'a>,
     video: &latemux_isobmff::codec::Video,
+    picture: Picture,
     frame_rate: Option<(u32, u32)>,
 ) -> StartTag<'a> {
     let frame_rate = frame_rate.map(|(n, d)| if d == 1 { n.to_string() } else { format!("{n}/{d}") });
     // Dolby Vision on a base layer: `codec/brand` (ANSI/SCTE 214-1 §6.2.1.1, §6.2.1.2).
     let supplemental = video.supplemental.as_deref().map(|s| s.split_once('/').unwrap_or((s, "")));
-    tag.attr("width", video.width)
-        .attr("height", video.height)
+    let (x, y) = picture.pixel_aspect;
+    tag.attr("width", picture.width)
+        .attr("height", picture.height)
         .attr_if("frameRate", frame_rate)
-        .attr("sar", format_args!("{}:{}", video.pixel_aspect.0, video.pixel_aspect.1))
+        .attr("sar", format_args!("{x}:{y}"))
         .attr_if("scte214:supplementalCodecs", supplemental.map(|(codec, _)| codec))
         .attr_if("scte214:supplementalProfiles", supplemental.map(|(_, p)| p).filter(|p| !p.is_empty()))
 }

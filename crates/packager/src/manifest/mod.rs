@@ -4,6 +4,7 @@ mod access_point;
 pub(crate) mod dash;
 pub(crate) mod hds;
 pub(crate) mod hls;
+mod picture;
 pub mod server;
 pub(crate) mod smooth;
 mod timeline;

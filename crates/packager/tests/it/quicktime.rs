@@ -4,10 +4,11 @@
 use crate::{
     cmaf::assert_source_packets,
     media::{Source, avc_aac, shared, write},
+    player::multivariant,
     smooth_init::boxes,
 };
 use latemux_index::media::TrackKind;
-use latemux_packager::{Resource, pack::ismv::IsmvFile};
+use latemux_packager::{Resource, address::DashTemplate, pack::ismv::IsmvFile};
 use latemux_testmedia::{
     origin::Origin,
     quicktime::{Colr, QuickTime, UNITY, quarter_turn, quicktime},
@@ -155,5 +156,31 @@ fn rotation_was_lost_in_init_segments() {
         assert_eq!(tkhd(&video)[76..84], [1, 0x40, 0, 0, 0, 180, 0, 0]);
         let audio = init(&mut origin, TrackKind::Audio);
         assert!(tkhd(&audio)[40..76].starts_with(&0x1_0000_i32.to_be_bytes()));
+    }
+}
+
+/// A player that limits the picture to the size of its window took the wrong renditions.
+#[test]
+fn manifests_stated_the_size_before_the_rotation() {
+    let source = Source::files(&[avc_aac()]);
+    for (matrix, shown) in [(quarter_turn(180), [180, 320]), (UNITY, [320, 180])] {
+        let options = QuickTime { matrix: Some(matrix), ..QuickTime::default() };
+        let stored = quicktime(&source.objects[0], options);
+        let mut origin = Origin::of(vec![stored.into()], TARGET).unwrap();
+        let mpd = origin.text(&Resource::DashManifest(DashTemplate::Time));
+        let mpd = dash_mpd_core::parse(&mpd).unwrap();
+        let set = mpd.periods[0].adaptations.iter().find(|set| set.maxWidth.is_some()).unwrap();
+        let representation = &set.representations[0];
+        let sizes = [(set.maxWidth, set.maxHeight), (representation.width, representation.height)];
+        assert_eq!(sizes, [(Some(shown[0]), Some(shown[1])); 2], "{options:?}");
+        assert_eq!(set.par.as_deref(), Some(if shown[0] > shown[1] { "16:9" } else { "9:16" }));
+        // TS cannot state the rotation.
+        for (query, [width, height]) in [("?hls_fmp4", shown), ("", [320, 180])] {
+            let (text, playlist) = multivariant(&mut origin, query);
+            for variant in &playlist.variants {
+                let resolution = variant.resolution.unwrap();
+                assert_eq!((resolution.width, resolution.height), (width, height), "{text}");
+            }
+        }
     }
 }

@@ -3,7 +3,10 @@
 use crate::{
     address::Links,
     carry::Protocol,
-    manifest::{access_point::access_point_type, constant_frame_rate, reduced, timeline::Timeline, video_of},
+    manifest::{
+        access_point::access_point_type, constant_frame_rate, picture::Picture, reduced, timeline::Timeline,
+        video_of,
+    },
     selection::{Extent, Selected},
     sizes::{Bitrate, SegmentSize, sized_segments},
 };
@@ -68,6 +71,11 @@ impl<'a> Representation<'a> {
 
     pub(super) fn video(&self) -> Option<&'a Video> {
         video_of(self.track)
+    }
+
+    /// Returns the picture as it is shown; `None` without one.
+    pub(super) fn picture(&self) -> Option<Picture> {
+        self.video().map(|video| Picture::shown(self.track, video))
     }
 }
 
@@ -160,15 +168,15 @@ impl AdaptationSet<'_> {
 
     /// Returns width and height of the picture as a ratio, if all representations agree.
     pub(super) fn picture_aspect(&self) -> Option<(u32, u32)> {
-        let mut aspects = self.videos().map(|v| {
-            let (x, y) = v.pixel_aspect;
-            Some(reduced(u32::from(v.width).checked_mul(x)?, u32::from(v.height).checked_mul(y)?))
+        let mut aspects = self.pictures().map(|picture| {
+            let (x, y) = picture.pixel_aspect;
+            Some(reduced(u32::from(picture.width).checked_mul(x)?, u32::from(picture.height).checked_mul(y)?))
         });
         let first = aspects.next()??;
         aspects.all(|a| a == Some(first)).then_some(first)
     }
 
-    pub(super) fn videos(&self) -> impl Iterator<Item = &Video> {
-        self.representations.iter().filter_map(Representation::video)
+    pub(super) fn pictures(&self) -> impl Iterator<Item = Picture> {
+        self.representations.iter().filter_map(Representation::picture)
     }
 }

@@ -14,7 +14,8 @@ use crate::{
     address::{HlsContainer, Links},
     carry::Protocol,
     manifest::{
-        access_point::is_independent, carries_none, check_size, constant_frame_rate, track, video_of,
+        access_point::is_independent, carries_none, check_size, constant_frame_rate, picture::Picture, track,
+        video_of,
     },
     selection::Selected,
     sizes::Bitrate,
@@ -166,7 +167,7 @@ impl<'a> Multivariant<'a> {
             .plain("AVERAGE-BANDWIDTH", variant.bitrate.average.max(1))
             .quoted("CODECS", &variant.codecs.join(","))
             .quoted_if("SUPPLEMENTAL-CODECS", video.and_then(|(_, video)| video.supplemental.as_deref()))
-            .plain_if("RESOLUTION", video.map(|(_, video)| resolution(video)))
+            .plain_if("RESOLUTION", video.map(|(i, video)| self.resolution(i, video)))
             .plain_if("FRAME-RATE", frame_rate)
             .plain_if("VIDEO-RANGE", video.map(|(_, video)| range(video)))
             .quoted_if("AUDIO", variant.audio)
@@ -187,7 +188,7 @@ impl<'a> Multivariant<'a> {
             .plain("AVERAGE-BANDWIDTH", bitrate.average.max(1))
             .quoted("CODECS", &self.track(track).codec.rfc6381)
             .quoted_if("SUPPLEMENTAL-CODECS", video.supplemental.as_deref())
-            .plain("RESOLUTION", resolution(video))
+            .plain("RESOLUTION", self.resolution(track, video))
             .plain("VIDEO-RANGE", range(video))
             .quoted("URI", &uri)
             .write(text);
@@ -205,6 +206,19 @@ impl<'a> Multivariant<'a> {
         })
     }
 
+    /// Returns `RESOLUTION`: the size of the picture as shown, with square pixels. TS has no field
+    /// for a rotation.
+    fn resolution(&self, track: usize, video: &Video) -> String {
+        let picture = match self.protocol {
+            Protocol::HlsTs => Picture::coded(video),
+            _ => Picture::shown(self.track(track), video),
+        };
+        let (x, y) = picture.pixel_aspect;
+        let (x, y) = (u64::from(x), u64::from(y).max(1));
+        let width = (u64::from(picture.width) * x + y / 2) / y;
+        format!("{width}x{}", picture.height)
+    }
+
     fn track(&self, index: usize) -> &'a Track {
         track(self.title, index)
     }
@@ -216,14 +230,6 @@ impl<'a> Multivariant<'a> {
 
 fn highest(a: Bitrate, b: Bitrate) -> Bitrate {
     Bitrate { peak: a.peak.max(b.peak), average: a.average.max(b.average) }
-}
-
-/// Returns `RESOLUTION`: the size of the picture as shown, with square pixels.
-fn resolution(video: &Video) -> String {
-    let x = u64::from(video.pixel_aspect.0);
-    let y = u64::from(video.pixel_aspect.1).max(1);
-    let width = (u64::from(video.width) * x + y / 2) / y;
-    format!("{width}x{}", video.height)
 }
 
 fn range(video: &Video) -> &'static str {
