@@ -68,6 +68,25 @@ fn the_order_in_a_file_does_not_outweigh_the_enabled_track() {
 }
 
 #[test]
+fn the_name_of_a_file_does_not_outweigh_the_language_of_most_tracks() {
+    let files = || vec![vec![audio("deu")], vec![audio("eng"), audio("eng")], vec![video("und")]];
+    assert_eq!(order(files(), ByName), ["audio_eng", "audio_eng_1", "audio_deu"]);
+    assert_eq!(order(files(), Listed), ["audio_deu", "audio_eng", "audio_eng_1"]);
+    // The language of the video is stronger, and as many tracks state nothing.
+    let spoken = [vec![vec![video("deu")]], files()].concat();
+    assert_eq!(order(spoken, ByName)[0], "audio_deu");
+    let even = [files(), vec![vec![audio("deu")]]].concat();
+    assert_eq!(order(even, ByName)[0], "audio_deu");
+    let unknown = vec![vec![audio("deu")], vec![audio("und"), audio("und")]];
+    assert_eq!(order(unknown, ByName)[0], "audio_deu");
+    // Each kind by itself.
+    let text = |language| track(TrackKind::Text, language, true);
+    let texts = vec![vec![text("deu")], vec![text("fra"), text("fra"), audio("deu")], vec![audio("eng")]];
+    let sorted = ["audio_deu", "audio_eng", "textstream_fra", "textstream_fra_1", "textstream_deu"];
+    assert_eq!(order(texts, ByName), sorted);
+}
+
+#[test]
 fn text_follows_the_same_rule_after_audio() {
     let text = |language| track(TrackKind::Text, language, true);
     let files = vec![vec![text("deu"), audio("deu")], vec![text("eng"), audio("eng")], vec![video("eng")]];
