@@ -123,6 +123,15 @@ impl<'a> FileFacts<'a> {
         facts
     }
 
+    /// Returns true if the names state two films, such as two episodes: both have words that name
+    /// the film, and these differ, or as many small numbers do.
+    fn is_named_unlike(&self, other: &Self) -> bool {
+        let (ours, theirs) = (NameParts::of(self.name), NameParts::of(other.name));
+        let names_film = |parts: &NameParts| parts.film.iter().any(|word| word.chars().count() > 1);
+        let has_other_number = ours.small.len() == theirs.small.len() && ours.small != theirs.small;
+        names_film(&ours) && names_film(&theirs) && (ours.film != theirs.film || has_other_number)
+    }
+
     /// Returns true if the names of two files share a word, or if one of them has no words but
     /// those that tell renditions apart.
     fn is_named_like(&self, other: &Self) -> bool {
@@ -265,9 +274,14 @@ fn compare(a: &FileFacts<'_>, b: &FileFacts<'_>, has_video: bool) -> Option<Stri
                 Some(format!("{same} at nearly the same bit rate"))
             }
             Some(same) if !a.is_named_like(b) => Some(format!("{same}, and their names share no word")),
+            Some(same) if a.is_named_unlike(b) => Some(format!("{same}, and their names are of two films")),
             None if apart > CLOSE && !a.is_named_like(b) => {
                 let durations = durations(x.seconds, y.seconds);
                 Some(format!("{durations}, and their names share no word"))
+            }
+            None if apart > CLOSE && a.is_named_unlike(b) => {
+                let durations = durations(x.seconds, y.seconds);
+                Some(format!("{durations}, and their names are of two films"))
             }
             _ => None,
         }
@@ -369,6 +383,15 @@ mod tests {
             vec![video("hd.mp4", HD, 3_000_000, 60.0), video("sd.mp4", SD, 1_000_000, 66.0)],
             vec![video("feature.mp4", HD, 3_000_000, 60.0), video("phone.mp4", SD, 1_000_000, 60.5)],
             vec![audio("eng.m4a", 180.0), audio("deu.m4a", 180.02)],
+            // The lowest size is below 100, and ends early.
+            vec![
+                video("film-90.mp4", (160, 90), 100_000, 15.0),
+                video("film-180.mp4", (320, 180), 400_000, 24.0),
+            ],
+            // Numbers that count renditions, not films.
+            vec![video("film_1.mp4", HD, 3_000_000, 60.0), video("film_2.mp4", SD, 1_000_000, 60.0)],
+            vec![video("video_1.mp4", HD, 3_000_000, 60.0), video("video_2.mp4", HD, 1_000_000, 60.0)],
+            vec![video("show-hq.mp4", HD, 3_000_000, 60.0), video("show-lq.mp4", HD, 1_000_000, 60.0)],
         ] {
             assert_eq!(contradiction(&files), None, "{files:?}");
         }
@@ -439,6 +462,18 @@ mod tests {
                 "both have avc1 video of 1280x720, and their names share no word",
             ),
             ([at("film-1.mp4", 600.0), video("film-2.mp4", HD, 4_000_000, 608.0)], "but last 600.0 s and"),
+            (
+                [at("show-1.mp4", 600.0), video("show-2.mp4", HD, 4_000_000, 600.0)],
+                "1280x720, and their names are of two films",
+            ),
+            (
+                [at("alien.mp4", 30.0), video("alien-trailer.mp4", HD, 4_000_000, 30.0)],
+                "1280x720, and their names are of two films",
+            ),
+            (
+                [at("s01e01-show.mp4", 600.0), video("s01e02-show.mp4", SD, 700_000, 605.0)],
+                "last 600.0 s and 605.0 s, and their names are of two films",
+            ),
             ([at("one.mp4", 10.0), video("two.mp4", SD, 700_000, 12.0)], "and their names share no word"),
             ([at("film.mp4", 600.0), audio("song.m4a", 200.0)], "last 600.0 s and 200.0 s"),
             ([audio("01.m4a", 180.0), audio("02.m4a", 190.0)], "last 180.0 s and 190.0 s"),
