@@ -19,7 +19,7 @@ use latemux_isobmff::{
     movie, sample_flags,
     time::Round,
 };
-use std::io::Write;
+use std::{io::Write, ops::Range};
 
 /// The timescale of the movie header, which holds no times.
 const SCALE: Timescale = Timescale::MILLIS;
@@ -308,7 +308,7 @@ impl Mp4 {
                 if let Some(track) =
                     tracks.iter().find(|track| track.source.is_none_or(|id| id == fragment.track_id))
                 {
-                    self.track_fragment(segment, (found.offset, end), fragment, (track, time, later), out)?;
+                    self.track_fragment(segment, found.offset..end, fragment, (track, time, later), out)?;
                 }
             }
         }
@@ -318,7 +318,7 @@ impl Mp4 {
     fn track_fragment(
         &mut self,
         segment: &Bytes,
-        (moof, end): (u64, u64),
+        moof: Range<u64>,
         source: &TrackFragment,
         (track, time, later): (&SourceTrack, u64, f64),
         out: &mut (dyn Write + Send),
@@ -328,25 +328,16 @@ impl Mp4 {
         let default_flags = source.default_flags.unwrap_or(track.defaults.flags);
         let mut samples = Vec::new();
         let mut media: Vec<&[u8]> = Vec::new();
-        let mut next = end + 8;
-        for run in &source.runs {
-            if let Some(offset) = run.data_offset {
-                next = moof.saturating_add_signed(i64::from(offset));
-            }
-            let start = next;
-            for sample in run.iter() {
-                let size = sample.size.unwrap_or(default_size);
-                samples.push(EmitSample {
-                    size,
-                    duration: sample.duration.unwrap_or(default_duration),
-                    flags: sample.flags.unwrap_or(default_flags),
-                    composition_offset: sample.composition_offset,
-                });
-                next += u64::from(size);
-            }
+        for (place, run) in source.placed_runs(moof, default_size) {
+            samples.extend(run.iter().map(|sample| EmitSample {
+                size: sample.size.unwrap_or(default_size),
+                duration: sample.duration.unwrap_or(default_duration),
+                flags: sample.flags.unwrap_or(default_flags),
+                composition_offset: sample.composition_offset,
+            }));
             let bytes = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-            let missing = BoxError::Truncated { path: Cursor::new(segment, 0).path(), offset: start };
-            let run = segment.get(bytes(start)..bytes(next));
+            let missing = BoxError::Truncated { path: Cursor::new(segment, 0).path(), offset: place.start };
+            let run = segment.get(bytes(place.start)..bytes(place.end));
             media.push(run.ok_or_else(|| Failure::from(missing))?);
         }
         if samples.is_empty() {

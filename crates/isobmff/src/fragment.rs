@@ -14,6 +14,7 @@ use crate::{
     header,
 };
 use bytes::Bytes;
+use std::ops::Range;
 
 /// A parsed `moof`. Its runs are views into the bytes it was parsed from.
 #[derive(Debug, Clone)]
@@ -84,6 +85,26 @@ impl Moof {
         }
         let sequence = sequence.ok_or_else(|| moof.missing(b"mfhd"))?;
         Ok(Self { sequence, tracks })
+    }
+}
+
+impl TrackFragment {
+    /// Returns its runs with the bytes that their samples take, in bytes from the start of the file,
+    /// for a fragment whose `moof` lies at `moof` and states no `base_data_offset`. The first run
+    /// without an offset of its own begins behind the header of the `mdat` that follows.
+    /// `default_size` is the size of samples whose run states none.
+    pub fn placed_runs(
+        &self,
+        moof: Range<u64>,
+        default_size: u32,
+    ) -> impl Iterator<Item = (Range<u64>, &TrackRun)> {
+        let mut next = moof.end.saturating_add(8);
+        self.runs.iter().map(move |run| {
+            let stated = run.data_offset.map(|offset| moof.start.saturating_add_signed(offset.into()));
+            let start = stated.unwrap_or(next);
+            next = start.saturating_add(run.bytes(default_size));
+            (start..next, run)
+        })
     }
 }
 

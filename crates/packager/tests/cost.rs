@@ -17,7 +17,7 @@ use latemux_packager::{
     plan,
 };
 use latemux_testmedia::{
-    hostile::{HostileBox, HostileFile, HostileTrack, MAX_SIZE},
+    hostile::{HostileFile, HostileTrack, MAX_SIZE},
     origin::index,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -99,26 +99,10 @@ fn file(tracks: Vec<HostileTrack>) -> HostileFile {
     HostileFile { tracks, fragments: Vec::new(), is_fragmented: false, size: MAX_SIZE }
 }
 
-fn fragments(tracks: HostileTrack, fragments: Vec<HostileBox>) -> HostileFile {
-    HostileFile { tracks: vec![tracks], fragments, is_fragmented: true, size: 0 }
-}
-
 /// Fragments of 65,536 samples that take no bytes: 34 s and 3.6 GB for each manifest.
 #[test]
 fn a_file_of_91_kb_claims_67_million_samples() {
-    let moof = HostileBox::Moof {
-        repeat: 1023,
-        trafs: 1,
-        first_track: 1,
-        runs: 1,
-        samples: 65_536,
-        flags: 0,
-        field: 0,
-        duration: 1,
-        size: 0,
-        step: Some(65_536),
-    };
-    assert_eq!(exercise(&fragments(audio(1, 0), vec![moof])), ["index_too_large"]);
+    assert_eq!(exercise(&HostileFile::of_bare_fragments(3)), ["index_too_large"]);
 }
 
 #[test]

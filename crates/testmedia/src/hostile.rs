@@ -131,6 +131,25 @@ impl Numbers<'_> {
 }
 
 impl HostileFile {
+    /// Returns a file of some 90 kB with one track of a codec (see [`HostileTrack::codec`]), whose
+    /// 1,023 fragments claim 65,536 samples each. No bytes confirm the samples.
+    pub fn of_bare_fragments(codec: u8) -> Self {
+        let track = HostileTrack { repeat: 1, codec, timescale: 48_000, ..HostileTrack::default() };
+        let moof = HostileBox::Moof {
+            repeat: 1023,
+            trafs: 1,
+            first_track: 1,
+            runs: 1,
+            samples: 65_536,
+            flags: 0,
+            field: 0,
+            duration: 1,
+            size: 0,
+            step: Some(65_536),
+        };
+        Self { tracks: vec![track], fragments: vec![moof], is_fragmented: true, size: 0 }
+    }
+
     /// Makes a file of any bytes.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut from = Numbers(bytes);

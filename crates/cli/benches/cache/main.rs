@@ -29,12 +29,12 @@ mod nginx;
 mod origin;
 mod report;
 mod restart;
+mod rows;
 
-use latemux_testmedia::process::tool;
 use media::Library;
 use nginx::Nginx;
-use report::Report;
-use std::{cell::OnceCell, process::ExitCode, time::Instant};
+use rows::{Row, measure};
+use std::{cell::OnceCell, process::ExitCode};
 
 /// Storage and its contents, shared by all rows.
 struct Bench {
@@ -62,9 +62,7 @@ impl Bench {
     }
 }
 
-type Row = fn(&Bench, &mut Report);
-
-const ROWS: [(&str, Row); 11] = [
+const ROWS: [(&str, Row<Bench>); 11] = [
     ("requests", counts::requests),
     ("efficiency", counts::efficiency),
     ("random", counts::random),
@@ -79,37 +77,9 @@ const ROWS: [(&str, Row); 11] = [
 ];
 
 fn main() -> ExitCode {
-    let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
-    let words = |variable: &str| -> Vec<String> {
-        let text = std::env::var(variable).unwrap_or_default();
-        text.split_whitespace().map(str::to_owned).collect()
-    };
-    let chosen = words("ROWS");
-    if let Some(unknown) = chosen.iter().find(|name| *name != "all" && !names.contains(&name.as_str())) {
-        println!("no row '{unknown}'; there are: {}", names.join(" "));
-        return ExitCode::FAILURE;
-    }
-    // `cargo bench` of the workspace runs this too. It takes minutes, so it must be requested.
-    if chosen.is_empty() {
-        println!("make bench-cache runs these rows: {}", names.join(" "));
-        return ExitCode::SUCCESS;
-    }
-    if let Some(missing) = ["nginx", "ffmpeg"].into_iter().find(|name| tool(name).is_none()) {
-        println!("none of the rows can be measured here: {missing} is not installed (make tools)");
-        return ExitCode::FAILURE;
-    }
-
-    let library = Library::make();
-    let nginx = Nginx::start(library.root());
-    let bench = Bench { nginx, library, titles: OnceCell::new(), with: words("WITH") };
-    let mut report = Report::new("cache", &bench.with);
-    for (name, run) in ROWS {
-        if chosen.iter().any(|row| row == name || row == "all") {
-            let begun = Instant::now();
-            report.row(name);
-            run(&bench, &mut report);
-            println!("  ({name}: {:.1} s)", begun.elapsed().as_secs_f64());
-        }
-    }
-    if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    measure("cache", &ROWS, &["nginx", "ffmpeg"], |with| {
+        let library = Library::make();
+        let nginx = Nginx::start(library.root());
+        Bench { nginx, library, titles: OnceCell::new(), with }
+    })
 }

@@ -9,6 +9,8 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot continue stops")]
 
+#[path = "../static_files/arguments.rs"]
+mod arguments;
 mod client;
 mod library;
 #[path = "../static_files/report.rs"]
@@ -19,31 +21,17 @@ mod rows;
 #[expect(dead_code, reason = "shared with the benchmark of static files, which uses all of it")]
 mod servers;
 
+use arguments::requested_rows;
 use rows::ROWS;
-use std::{env, error::Error, path::Path, process::Command};
+use std::{error::Error, path::Path};
 
 type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    // `cargo test --benches` runs this too, without measuring.
-    if !arguments.iter().any(|argument| argument == "--bench") {
-        return Ok(());
-    }
-    for tool in ["taskset", "ffmpeg"] {
-        if Command::new(tool).arg("-v").output().is_err() {
-            println!("{tool} is not installed: make tools");
-            return Ok(());
-        }
-    }
-    let asked = arguments.iter().filter(|argument| !argument.starts_with('-'));
-    let asked: Vec<&str> = asked.flat_map(|names| names.split(',')).filter(|name| !name.is_empty()).collect();
-    if let Some(unknown) = asked.iter().find(|name| ROWS.iter().all(|row| row.name != **name)) {
-        let names: Vec<_> = ROWS.iter().map(|row| row.name).collect();
-        return Err(format!("no row {unknown}; there are {}", names.join(", ")).into());
-    }
+    let names = ROWS.iter().map(|row| row.name);
+    let Some(requested) = requested_rows(names, &["taskset", "ffmpeg"])? else { return Ok(()) };
     let mut measured = Vec::new();
-    for row in ROWS.iter().filter(|row| asked.is_empty() || asked.contains(&row.name)) {
+    for row in ROWS.iter().filter(|row| requested.contains(&row.name)) {
         match row.measure() {
             Ok(result) => {
                 result.print();

@@ -34,6 +34,8 @@ mod repeated;
 #[path = "../cache/report.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod report;
+#[path = "../cache/rows.rs"]
+mod rows;
 mod silent;
 mod slow;
 mod spinning;
@@ -42,11 +44,10 @@ mod transfer;
 mod under_attack;
 mod viewer;
 
-use latemux_testmedia::process::tool;
 use media::Library;
 use nginx::Nginx;
-use report::Report;
-use std::{process::ExitCode, time::Instant};
+use rows::{Row, measure};
+use std::process::ExitCode;
 
 /// Storage and its contents, shared by all rows.
 struct Bench {
@@ -56,10 +57,8 @@ struct Bench {
     with: Vec<String>,
 }
 
-type Row = fn(&Bench, &mut Report);
-
 /// Names of the attacks, which docs/hostile.md describes.
-const ROWS: [(&str, Row); 13] = [
+const ROWS: [(&str, Row<Bench>); 13] = [
     ("spinning", spinning::run),
     ("silent", silent::run),
     ("faulty_storage", faulty_storage::run),
@@ -76,39 +75,11 @@ const ROWS: [(&str, Row); 13] = [
 ];
 
 fn main() -> ExitCode {
-    let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
-    let words = |variable: &str| -> Vec<String> {
-        let text = std::env::var(variable).unwrap_or_default();
-        text.split_whitespace().map(str::to_owned).collect()
-    };
-    let chosen = words("ROWS");
-    if let Some(unknown) = chosen.iter().find(|name| *name != "all" && !names.contains(&name.as_str())) {
-        println!("no row '{unknown}'; there are: {}", names.join(" "));
-        return ExitCode::FAILURE;
-    }
-    // `cargo bench` of the workspace runs this too. It takes minutes, so it must be requested.
-    if chosen.is_empty() {
-        println!("make bench-hostile runs these rows: {}", names.join(" "));
-        return ExitCode::SUCCESS;
-    }
-    if let Some(missing) = ["nginx", "ffmpeg", "ss", "chrt"].into_iter().find(|name| tool(name).is_none()) {
-        println!("none of the rows can be measured here: {missing} is not installed (make tools)");
-        return ExitCode::FAILURE;
-    }
-
-    let library = Library::make();
-    let nginx = Nginx::start(library.root());
-    // In the world, storage has processors of its own too.
-    priority::make_give_way(nginx.id());
-    let bench = Bench { nginx, library, with: words("WITH") };
-    let mut report = Report::new("hostile", &bench.with);
-    for (name, run) in ROWS {
-        if chosen.iter().any(|row| row == name || row == "all") {
-            let begun = Instant::now();
-            report.row(name);
-            run(&bench, &mut report);
-            println!("  ({name}: {:.1} s)", begun.elapsed().as_secs_f64());
-        }
-    }
-    if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    measure("hostile", &ROWS, &["nginx", "ffmpeg", "ss", "chrt"], |with| {
+        let library = Library::make();
+        let nginx = Nginx::start(library.root());
+        // In the world, storage has processors of its own too.
+        priority::make_give_way(nginx.id());
+        Bench { nginx, library, with }
+    })
 }

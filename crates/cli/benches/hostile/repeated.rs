@@ -6,7 +6,7 @@ use crate::{
     report::{Limit, Report},
     under_attack::{self, Target},
 };
-use latemux_testmedia::hostile::{HostileBox, HostileFile, HostileTrack, MAX_SIZE};
+use latemux_testmedia::hostile::{HostileFile, HostileTrack, MAX_SIZE};
 use socket2::{Domain, Socket, Type};
 use std::{
     fs,
@@ -37,7 +37,7 @@ const NAMES: [&str; 3] = ["bare", "frames", "segments"];
 
 /// Asks for manifests of small files that state as much as they can.
 pub(crate) fn files(bench: &Bench, report: &mut Report) {
-    let files = [bare_fragments(), many_frames(), many_segments()];
+    let files = [HostileFile::of_bare_fragments(1), many_frames(), many_segments()];
     for (name, file) in NAMES.into_iter().zip(files) {
         let bytes = file.write();
         for number in 0..20 {
@@ -127,24 +127,6 @@ fn long_film() -> Vec<u8> {
     };
     let audio = HostileTrack { sample_size: 10, durations: vec![(1_687_500, 1024)], chunk: 94, ..audio };
     HostileFile { tracks: vec![video, audio], ..HostileFile::default() }.write()
-}
-
-/// Returns 1,023 fragments of 65,536 samples that take no bytes.
-fn bare_fragments() -> HostileFile {
-    let moof = HostileBox::Moof {
-        repeat: 1023,
-        trafs: 1,
-        first_track: 1,
-        runs: 1,
-        samples: 65_536,
-        flags: 0,
-        field: 0,
-        duration: 1,
-        size: 0,
-        step: Some(65_536),
-    };
-    let track = HostileTrack { repeat: 1, codec: 1, timescale: 48_000, ..HostileTrack::default() };
-    HostileFile { tracks: vec![track], fragments: vec![moof], is_fragmented: true, size: 0 }
 }
 
 /// Returns a file of the most samples that one of 1 MB may state.

@@ -12,38 +12,25 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot continue stops")]
 
+mod arguments;
 mod load;
 mod media;
 mod report;
 mod rows;
 mod servers;
 
+use arguments::requested_rows;
 use rows::{Bench, ROWS};
-use std::{env, error::Error, path::Path, process::Command};
+use std::{error::Error, path::Path};
 
 type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    // `cargo test --benches` runs this too, without measuring.
-    if !arguments.iter().any(|argument| argument == "--bench") {
-        return Ok(());
-    }
-    for tool in ["wrk", "taskset", "ffmpeg"] {
-        if Command::new(tool).arg("-v").output().is_err() {
-            println!("{tool} is not installed: make tools");
-            return Ok(());
-        }
-    }
-    let asked = arguments.iter().filter(|argument| !argument.starts_with('-'));
-    let asked: Vec<&str> = asked.flat_map(|names| names.split(',')).filter(|name| !name.is_empty()).collect();
-    if let Some(unknown) = asked.iter().find(|name| ROWS.iter().all(|row| row.name != **name)) {
-        let names: Vec<_> = ROWS.iter().map(|row| row.name).collect();
-        return Err(format!("no row {unknown}; there are {}", names.join(", ")).into());
-    }
+    let names = ROWS.iter().map(|row| row.name);
+    let Some(requested) = requested_rows(names, &["wrk", "taskset", "ffmpeg"])? else { return Ok(()) };
     let bench = Bench::new()?;
     let mut rows = Vec::new();
-    for row in ROWS.iter().filter(|row| asked.is_empty() || asked.contains(&row.name)) {
+    for row in ROWS.iter().filter(|row| requested.contains(&row.name)) {
         match (row.measure)(&bench, row.name) {
             Ok(measured) => {
                 measured.iter().for_each(report::Row::print);

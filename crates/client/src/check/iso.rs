@@ -13,7 +13,7 @@ use latemux_isobmff::{
     fragment::{Moof, TrackFragment},
     movie::{Movie, Track},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -103,7 +103,7 @@ struct FragmentState {
     init: Option<Arc<Init>>,
     timescale: u64,
     /// The byte ranges of the samples in the last `moof`, until its `mdat` arrives.
-    pending: Option<Vec<(u64, u64)>>,
+    pending: Option<Vec<Range<u64>>>,
     spans: Vec<Span>,
     fragments: usize,
     /// True if any fragment states no decode time.
@@ -155,7 +155,7 @@ impl FragmentState {
                 let id = fragment.track_id;
                 return Err(bad(format!("a fragment of track {id}, which the init segment does not have")));
             }
-            self.track_fragment(fragment, known.copied(), (offset, end_of_moof), &mut runs)?;
+            self.track_fragment(fragment, known.copied(), offset..end_of_moof, &mut runs)?;
         }
         self.pending = Some(runs);
         self.fragments += 1;
@@ -166,8 +166,8 @@ impl FragmentState {
         &mut self,
         fragment: &TrackFragment,
         known: Option<InitTrack>,
-        (moof, end_of_moof): (u64, u64),
-        runs: &mut Vec<(u64, u64)>,
+        moof: Range<u64>,
+        runs: &mut Vec<Range<u64>>,
     ) -> Result<(), Failure> {
         let defaults = known.unwrap_or(InitTrack {
             id: fragment.track_id,
@@ -180,21 +180,15 @@ impl FragmentState {
         let mut elapsed = 0_i64;
         let mut earliest = i64::MAX;
         let mut last = 0_u32;
-        let mut next = end_of_moof + 8;
-        for run in &fragment.runs {
-            if let Some(offset) = run.data_offset {
-                next = moof.saturating_add_signed(i64::from(offset));
-            }
-            let start = next;
+        for (bytes, run) in fragment.placed_runs(moof, default_size) {
             for sample in run.iter() {
                 earliest = earliest.min(elapsed + i64::from(sample.composition_offset));
                 last = sample.duration.unwrap_or(default_duration);
                 elapsed += i64::from(last);
-                next += u64::from(sample.size.unwrap_or(default_size));
             }
             // Offsets with another base count from the start of a file and cannot be checked.
             if fragment.base_data_offset.is_none() {
-                runs.push((start, next));
+                runs.push(bytes);
             }
         }
         if earliest == i64::MAX {
@@ -230,7 +224,8 @@ impl FragmentState {
             return Err(bad("an mdat without its moof"));
         };
         let end = offset.saturating_add(size);
-        if let Some((from, to)) = runs.iter().find(|(from, to)| *from < offset || *to > end) {
+        if let Some(run) = runs.iter().find(|run| run.start < offset || run.end > end) {
+            let Range { start: from, end: to } = run;
             let why = format!("samples at bytes {from} to {to} are not within the mdat at {offset} to {end}");
             return Err(bad(why));
         }

@@ -1,6 +1,9 @@
 //! Results as tables for other programs (RFC 4180).
 
-use crate::results::{Histogram, Run, fairness};
+use crate::{
+    results::{Histogram, Run, fairness},
+    usage::{HostRecord, HostSample},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -165,25 +168,17 @@ pub fn streams(runs: &[(String, Run)]) -> String {
 /// Returns a table of the usage of machines: each row is the time between two readings.
 pub fn hosts(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,host,at_ms,took_ms,cores,cpu,memory,sockets,opened,retransmits\r\n");
-    for (name, run) in runs {
-        for (host, record) in &run.whole.hosts {
-            for sample in &record.samples {
-                let _ = write!(
-                    out,
-                    "{},{},{},{},{},{:.4},{},{},{},{}\r\n",
-                    field(name),
-                    field(host),
-                    sample.at,
-                    sample.took,
-                    record.cores,
-                    sample.busy as f64 / sample.ticks.max(1) as f64,
-                    sample.memory,
-                    sample.sockets,
-                    sample.opened,
-                    sample.retransmits,
-                );
-            }
-        }
+    for (start, record, sample) in readings(runs) {
+        let _ = write!(
+            out,
+            "{start},{},{:.4},{},{},{},{}\r\n",
+            record.cores,
+            sample.busy as f64 / sample.ticks.max(1) as f64,
+            sample.memory,
+            sample.sockets,
+            sample.opened,
+            sample.retransmits,
+        );
     }
     out
 }
@@ -191,26 +186,23 @@ pub fn hosts(runs: &[(String, Run)]) -> String {
 /// Returns a table of the bytes over each interface of machines, for the rows of [`hosts`].
 pub fn interfaces(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,host,at_ms,took_ms,interface,received,sent\r\n");
-    for (name, run) in runs {
-        for (host, record) in &run.whole.hosts {
-            for sample in &record.samples {
-                for (interface, traffic) in &sample.interfaces {
-                    let _ = write!(
-                        out,
-                        "{},{},{},{},{},{},{}\r\n",
-                        field(name),
-                        field(host),
-                        sample.at,
-                        sample.took,
-                        field(interface),
-                        traffic.received,
-                        traffic.sent,
-                    );
-                }
-            }
+    for (start, _, sample) in readings(runs) {
+        for (interface, traffic) in &sample.interfaces {
+            let _ = write!(out, "{start},{},{},{}\r\n", field(interface), traffic.received, traffic.sent);
         }
     }
     out
+}
+
+/// Iterates over the readings of all machines, each with the first columns of its row.
+fn readings(runs: &[(String, Run)]) -> impl Iterator<Item = (String, &HostRecord, &HostSample)> {
+    let hosts = runs.iter().flat_map(|(name, run)| run.whole.hosts.iter().map(move |host| (name, host)));
+    hosts.flat_map(|(name, (host, record))| {
+        let columns = move |sample: &HostSample| {
+            format!("{},{},{},{}", field(name), field(host), sample.at, sample.took)
+        };
+        record.samples.iter().map(move |sample| (columns(sample), record, sample))
+    })
 }
 
 /// Returns a table of the metrics of servers before and after each run. Values that are not known

@@ -8,7 +8,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use latemux_origin::{Origin, OriginConfig};
 use latemux_storage::{Memory, counting::Counting};
-use latemux_testmedia::hostile::{HostileBox, HostileFile, HostileTrack};
+use latemux_testmedia::hostile::HostileFile;
 use std::{sync::Arc, time::Duration};
 
 /// An origin whose storage counts requests.
@@ -110,29 +110,11 @@ async fn a_file_that_a_list_names_64_times_is_read_and_served_once() {
     assert_eq!(title.objects.len(), 1);
 }
 
-/// Returns an MP4 of 91 kB that took 34 s for each manifest: 1,023 fragments of 65,536 samples
-/// without size.
-fn bare_fragments() -> Vec<u8> {
-    let track = HostileTrack { repeat: 1, codec: 1, timescale: 48_000, ..HostileTrack::default() };
-    let moof = HostileBox::Moof {
-        repeat: 1023,
-        trafs: 1,
-        first_track: 1,
-        runs: 1,
-        samples: 65_536,
-        flags: 0,
-        field: 0,
-        duration: 1,
-        size: 0,
-        step: Some(65_536),
-    };
-    HostileFile { tracks: vec![track], fragments: vec![moof], is_fragmented: true, size: 0 }.write()
-}
-
+/// It took 34 s for each manifest.
 #[tokio::test(start_paused = true)]
 async fn a_file_that_costs_too_much_is_refused_and_remembered() {
     let memory = library();
-    let file = bare_fragments();
+    let file = HostileFile::of_bare_fragments(1).write();
     assert!((80_000..120_000).contains(&file.len()), "{} bytes", file.len());
     memory.put(key("bare.mp4"), file);
     let counted = Counted::new(memory);
@@ -251,7 +233,7 @@ async fn a_folder_of_many_hidden_files_is_not_too_large() {
 async fn a_flood_of_refused_requests_wrote_a_warning_for_each() {
     crate::log::keep();
     let memory = library();
-    memory.put(key("flood-of-warnings.mp4"), bare_fragments());
+    memory.put(key("flood-of-warnings.mp4"), HostileFile::of_bare_fragments(1).write());
     let counted = Counted::new(memory);
     let flood = async || {
         for _ in 0..50 {
