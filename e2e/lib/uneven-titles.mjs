@@ -13,6 +13,7 @@ export const TITLES = [
   { title: "early", picture: 24, sound: 24, shortest: 15 },
   { title: "slow.mp4", picture: 68, sound: 68, shortest: 68 },
   { title: "still.mp4", picture: 68, sound: 68, shortest: 68 },
+  { title: "slides.mp4", picture: 68, sound: 68, shortest: 68 },
 ];
 
 const AVC = ["-c:v", "libx264", "-preset", "veryfast", "-sc_threshold", "0", "-pix_fmt", "yuv420p"];
@@ -28,8 +29,9 @@ const tone = (seconds) => ["-f", "lavfi", "-i", `sine=frequency=${TONE}:sample_r
 export async function makeTitles(folder) {
   const make = (name, ...options) => run("ffmpeg", "-v", "error", ...options.flat(), join(folder, name));
   await make("outlasting.mp4", picture(180, 25, 12), tone(32), AVC, GOPS, AAC);
-  // One frame, and one frame a second.
+  // One frame, one key frame every 17 s, and one frame a second.
   await make("still.mp4", picture(180, "1/68", 68), tone(68), AVC, "-bf", "0", AAC);
+  await make("slides.mp4", picture(180, "1/17", 68), tone(68), AVC, "-bf", "0", "-g", "1", AAC);
   await make("slow.mp4", picture(180, "1", 68), tone(68), AVC, "-bf", "0", AAC);
   // The lowest of three renditions ends early.
   await mkdir(join(folder, "early"));

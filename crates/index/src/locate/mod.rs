@@ -15,6 +15,7 @@ mod object_reader;
 mod placement;
 mod random_access;
 pub mod read_buffer;
+mod repeated_frames;
 mod scan;
 mod segment_index;
 mod track_description;
@@ -334,9 +335,10 @@ fn finish(
         _ => placement::interleave(&mut tracks),
     }
     let mut served = Vec::new();
+    let mut room = repeated_frames::MOST_SAMPLES;
     for (name, (track, _)) in names.into_iter().zip(tracks) {
         match track {
-            Ok(track) => served.push(track),
+            Ok(track) => served.push(repeated_frames::repeated(track, &mut room)),
             Err(kind) => left_out.push(TrackProblem { kind, ..name }),
         }
     }

@@ -89,6 +89,16 @@ impl ChunkPositions {
     }
 }
 
+impl Layout {
+    /// Returns true for one track with offsets of its own that do not ascend.
+    pub(crate) fn is_unordered_alone(&self) -> bool {
+        match self.tracks.as_slice() {
+            [TrackLayout { chunks: ChunkPositions::Separate(positions), .. }] => !positions.is_ascending(),
+            _ => false,
+        }
+    }
+}
+
 /// Describes the chunks of several tracks relative to each other. Returns `None` if chunks overlap
 /// or do not ascend, or if separate offsets would take less memory, by an estimate.
 pub(crate) fn interleave(tracks: Vec<impl Iterator<Item = Chunk>>) -> Option<Vec<ChunkPositions>> {

@@ -174,6 +174,11 @@ impl SampleTable {
         self.sync.is_none()
     }
 
+    /// Returns true if samples may have the same bytes as others, as repetitions of a frame do.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.all_sync() && self.layout.is_unordered_alone()
+    }
+
     /// Returns the number of bytes of memory this table holds.
     pub fn heap_bytes(&self) -> usize {
         let columns = [Some(&self.durations), self.compositions.as_ref(), self.sync.as_ref()];

@@ -233,6 +233,7 @@ impl Title {
         problems.extend(problems::long_segments(&objects, &tracks, target));
         problems.extend(problems::early_video(&objects, &tracks, target));
         problems.extend(problems::hidden_frames(&objects, &tracks));
+        problems.extend(problems::repeated_frames(&objects, &tracks));
         let fingerprint = fingerprint(&objects, &grid, target);
         let start = grid.starts.first().copied().unwrap_or(grid.end);
         grid.starts.shrink_to_fit();

@@ -58,6 +58,26 @@ pub(super) fn hidden_frames(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]) 
     tracks.iter().filter_map(hidden).collect()
 }
 
+/// Reports the video tracks of which long frames are repeated.
+pub(super) fn repeated_frames(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]) -> Vec<TitleProblem> {
+    let repeated = |named: &TitleTrack| {
+        let Samples::Table(table) = &objects[named.object].tracks[named.track].samples else { return None };
+        let mut last = None;
+        let mut samples = table.range(0..if table.may_repeat() { u32::MAX } else { 0 });
+        let is_repeated = samples.any(|sample| last.replace(sample.offset) == Some(sample.offset));
+        is_repeated.then(|| TitleProblem {
+            object: Some(named.object),
+            reason: "repeated_frames",
+            detail: format!(
+                "frames of {} that last longer than 2 s are sent every second, so that segments can start \
+                 there",
+                named.name
+            ),
+        })
+    };
+    tracks.iter().filter_map(repeated).collect()
+}
+
 /// Returns the number of frames that are presented less than 1 ms before the next one at the start
 /// of a video track, if its edit list starts inside the media.
 fn hidden_frame_count(track: &Track) -> usize {

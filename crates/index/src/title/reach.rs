@@ -36,6 +36,8 @@ impl Title {
     pub fn reach_of(&self, object: usize, grid: &Range<u32>) -> Option<Range<u64>> {
         let together = || self.tracks.iter().filter(|track| track.object == object);
         let extents = together().filter_map(|track| match &self.track(track).samples {
+            // Repetitions of a frame lie far from the sound beside it.
+            Samples::Table(table) if table.may_repeat() => None,
             Samples::Table(table) => {
                 // Interleaved tracks are looked up together, with the first of them.
                 let among = together().filter_map(|other| match &self.track(other).samples {

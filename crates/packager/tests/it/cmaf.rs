@@ -47,7 +47,13 @@ pub(crate) fn assert_source_packets(what: &str, source: &Source) {
             let (file, number, want) = source.streams().filter(|(_, _, s)| s.kind == kind).nth(n).unwrap();
             assert_eq!(streams.len(), 1);
             let hidden = assert_same_packets(&format!("{what} {name}"), &streams[0], want);
-            let stated = oracles::durations(file, number, want).expect("the other parser reads it too");
+            // The file itself does not have the packets that repeat others.
+            let is_repeated = want.packets.windows(2).any(|pair| pair[0].pos == pair[1].pos);
+            let stated = if is_repeated {
+                want.packets.iter().map(|packet| packet.duration).collect()
+            } else {
+                oracles::durations(file, number, want).expect("the other parser reads it too")
+            };
             assert_eq!(durations, stated[hidden..], "{what} {name}: durations");
             packed += 1;
         }

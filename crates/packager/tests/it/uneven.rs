@@ -11,7 +11,7 @@ use crate::{
 use dash_mpd_core::check_conformity;
 use latemux_index::media::TrackKind;
 use latemux_packager::{Resource, address::DashTemplate};
-use latemux_testmedia::{origin::Origin, recipe::make};
+use latemux_testmedia::{origin::Origin, probe::Packet, recipe::make};
 use std::{path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
@@ -51,12 +51,39 @@ fn still(rate: &str) -> PathBuf {
     make("uneven-still", "mp4", &format!("{video} {} {AVC} -bf 0 -g 250 -c:a aac -b:a 64k", sine(64)))
 }
 
+/// Makes four slides of 16 s, which are key frames, and their sound.
+fn slides() -> PathBuf {
+    let video = "-f lavfi -i testsrc2=size=192x108:rate=1/16:duration=64";
+    make("uneven-slides", "mp4", &format!("{video} {} {AVC} -bf 0 -g 1 -c:a aac -b:a 64k", sine(64)))
+}
+
+/// Returns a source in which each frame that lasts longer than two seconds is repeated every
+/// second.
+fn repeated(mut source: Source) -> Source {
+    let streams = source.files.iter_mut().flat_map(|(_, streams)| streams);
+    for stream in streams.filter(|stream| stream.kind == "video") {
+        let second = i64::from(stream.timescale);
+        let repeat = |packet: &Packet| {
+            let packet = packet.clone();
+            let times = if packet.duration > 2 * second { packet.duration / second } else { 1 };
+            (0..times).map(move |number| {
+                let later = packet.duration * number / times;
+                let duration = packet.duration * (number + 1) / times - later;
+                Packet { dts: packet.dts + later, pts: packet.pts + later, duration, ..packet.clone() }
+            })
+        };
+        stream.packets = stream.packets.iter().flat_map(repeat).collect();
+    }
+    source
+}
+
 /// Returns a source of each kind, with a name.
 fn sources() -> Vec<(&'static str, Source)> {
     vec![
         ("outlasting", Source::files(&[outlasting(10, 30)])),
         ("early", Source::files(&early())),
-        ("still", Source::files(&[still("1/64")])),
+        ("still", repeated(Source::files(&[still("1/64")]))),
+        ("slides", repeated(Source::files(&[slides()]))),
         ("slow", Source::files(&[still("1")])),
     ]
 }
@@ -72,8 +99,7 @@ fn uneven_titles_keep_their_packets_in_cmaf_smooth_and_hds() {
 
 #[test]
 fn uneven_titles_keep_their_packets_in_ts() {
-    // ffprobe finds no parameters of a single frame in TS.
-    for (name, source) in sources().into_iter().filter(|(name, _)| *name != "still") {
+    for (name, source) in sources() {
         let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
         let (_, playlist) = multivariant(&mut origin, "");
         let audio = playlist.alternatives.iter().filter_map(|audio| audio.uri.clone());
@@ -153,16 +179,19 @@ fn under_a_still_picture_sound_was_one_long_segment() {
     assert!(origin.title.problems().iter().any(|problem| problem.reason == "long_segments"));
 }
 
-/// A browser shows nothing of a single frame until the player has ended the stream, for which it
-/// must have buffered everything.
+/// A browser shows nothing of a single frame until more follow, or until the player has ended the
+/// stream, for which it must have buffered everything.
 #[test]
-fn a_single_frame_has_the_sound_in_its_segment() {
-    let mut origin = Origin::open(&[still("1/64")], TARGET);
-    let (text, playlist) = multivariant(&mut origin, "");
-    assert!(playlist.alternatives.is_empty(), "{text}");
-    assert_eq!(durations(&mut origin, &variants(&playlist)[0].uri).len(), 1);
-    assert_eq!(origin.title.tracks()[1].segment_count(), 1);
-    assert!(origin.title.problems().iter().any(|problem| problem.reason == "long_segments"));
+fn frames_of_a_minute_made_segments_of_a_minute() {
+    for file in [still("1/64"), slides()] {
+        let mut origin = Origin::open(&[file], TARGET);
+        let (text, playlist) = multivariant(&mut origin, "");
+        assert!(playlist.alternatives.is_empty(), "{text}");
+        assert_eq!(durations(&mut origin, &variants(&playlist)[0].uri), [2000; 32]);
+        assert_eq!(origin.title.tracks().iter().map(|track| track.segment_count()).max(), Some(32));
+        let reasons: Vec<_> = origin.title.problems().iter().map(|problem| problem.reason).collect();
+        assert_eq!(reasons, ["repeated_frames"]);
+    }
 }
 
 /// Returns the PCRs of a stream in order, in 90 kHz, and the last PTS of audio.
@@ -187,8 +216,9 @@ fn clock(stream: &[u8]) -> (Vec<u64>, u64) {
 
 #[test]
 fn the_clock_of_ts_ended_with_the_picture_or_went_back() {
-    let titles =
-        [vec![outlasting(10, 30)], vec![outlasting(10, 11)], early(), vec![still("1/64")], vec![still("1")]];
+    let pairs = [vec![outlasting(10, 30)], vec![outlasting(10, 11)], early()];
+    let stills = [still("1/64"), still("1"), slides()].map(|file| vec![file]);
+    let titles = pairs.into_iter().chain(stills);
     for files in titles {
         let mut origin = Origin::open(&files, TARGET);
         let audio = origin.names(TrackKind::Audio).remove(0);
