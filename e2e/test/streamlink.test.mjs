@@ -58,7 +58,7 @@ describe("streamlink", { skip }, () => {
   });
 });
 
-/** Returns the decode times of every packet in a file's streams of a kind, in seconds, by ffprobe. */
+/** Returns the decode times of a file's packets of a kind, in seconds, by ffprobe. */
 async function decodeTimes(file, kind) {
   const { stdout } = await run(
     "ffprobe",

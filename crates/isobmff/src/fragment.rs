@@ -89,8 +89,8 @@ impl Moof {
 }
 
 impl TrackFragment {
-    /// Returns its runs with the bytes that their samples take, in bytes from the start of the file,
-    /// for a fragment whose `moof` lies at `moof` and states no `base_data_offset`. The first run
+    /// Returns its runs with the bytes that their samples take, counted from the start of the file.
+    /// The fragment's `moof` lies at `moof`, and it states no `base_data_offset`. The first run
     /// without an offset of its own begins behind the header of the `mdat` that follows.
     /// `default_size` is the size of samples whose run states none.
     pub fn placed_runs(

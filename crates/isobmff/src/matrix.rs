@@ -52,8 +52,8 @@ impl Matrix {
         a > 0 && d > 0 && b == 0 && c == 0
     }
 
-    /// Returns true if rows of the picture are shown as columns: it is turned by 90° or 270°, and may
-    /// be mirrored.
+    /// Returns true if rows of the picture are shown as columns: it is turned by 90° or 270°, and
+    /// may be mirrored.
     pub fn is_on_its_side(&self) -> bool {
         let [a, _, _, _, d, ..] = self.0;
         a == 0 && d == 0

@@ -1,4 +1,4 @@
-//! The rows of a benchmark that runs the released binary: which are measured, and one after another.
+//! The rows of a benchmark that runs the released binary, measured one after another.
 
 use super::report::Report;
 use latemux_testmedia::process::tool;

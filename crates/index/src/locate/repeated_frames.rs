@@ -41,7 +41,8 @@ pub(crate) fn repeated(mut track: Track, room: &mut u32) -> Track {
 }
 
 /// Returns a table with long frames repeated every `second` ticks. `None` if there is nothing to
-/// repeat, if the table is not one of a still picture, or if it would have more samples than `most`.
+/// repeat, if the table is not one of a still picture, or if it would have more samples than
+/// `most`.
 fn with_repetitions(table: &SampleTable, second: i64, most: u32) -> Option<SampleTable> {
     let (lowest, highest) = table.composition_bounds();
     if !table.all_sync() || table.len() > most || lowest != highest {

@@ -43,8 +43,8 @@ impl Language {
         &*self.0 != "und"
     }
 
-    /// Unpacks the code of `mdhd`: three letters of 5 bits each, or a Macintosh language code (below
-    /// 0x400) of QuickTime. Other values that are not letters give `und`.
+    /// Unpacks the code of `mdhd`: three letters of 5 bits each, or a Macintosh language code
+    /// (below 0x400) of QuickTime. Other values that are not letters give `und`.
     pub fn from_packed(packed: u16) -> Self {
         if packed < 0x400 {
             return macintosh_language::tag(packed).map_or_else(Self::unknown, |tag| Self(tag.into()));
