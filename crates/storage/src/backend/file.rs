@@ -3,8 +3,9 @@
 //! All file calls that may wait for a disk run on the runtime's blocking pool, at most `JOBS` at a
 //! time, so a hung disk blocks neither the runtime nor its other blocking work. A body is read in
 //! frames of [`FRAME`] bytes as its reader asks for them. A frame that the kernel has in memory is
-//! copied at once (`RWF_NOWAIT`), without the pool. Likewise, a file that is already open is looked
-//! up without the pool if the kernel has its whole path in memory (`RESOLVE_CACHED`).
+//! copied at once (`RWF_NOWAIT`), without the pool. Likewise, a file is looked up, and opened on a
+//! local file system, without the pool if the kernel has its whole path in memory
+//! (`RESOLVE_CACHED`).
 //!
 //! A version is size and modification time. The inode is not part of it, so that two machines with
 //! copies of one library (`rsync --times`) report the same versions. Within one read, the open
@@ -53,6 +54,8 @@ pub struct Folder(Arc<Inner>);
 
 struct Inner {
     root: PathBuf,
+    /// The file system of the root, if opening its files never waits for another machine.
+    local_device: Option<u64>,
     name: String,
     open: Mutex<OpenFiles>,
     jobs: Arc<Semaphore>,
@@ -73,13 +76,15 @@ impl Folder {
     /// An I/O error if the path is not a folder or cannot be read.
     pub fn new(path: impl AsRef<Path>) -> io::Result<Self> {
         let root = path.as_ref().canonicalize()?;
-        if !root.metadata()?.is_dir() {
+        let metadata = root.metadata()?;
+        if !metadata.is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
+        let local_device = is_on_local_disk(&root).then_some(metadata.dev());
         let name = path.as_ref().display().to_string();
         let jobs = Arc::new(Semaphore::new(JOBS));
         let frames = FramePool::new(FRAME);
-        Ok(Self(Arc::new(Inner { root, name, open: Mutex::default(), jobs, frames })))
+        Ok(Self(Arc::new(Inner { root, local_device, name, open: Mutex::default(), jobs, frames })))
     }
 
     /// Returns the path that the file of a key has or would have. Its folder must exist, and be
@@ -94,8 +99,8 @@ impl Folder {
         .await
     }
 
-    /// Starts a read without any waiting: the file is open already, and the kernel has its path and
-    /// the first frame in memory. Returns `None` if that is not possible.
+    /// Starts a read without any waiting: the kernel has the path of the file and its first frame in
+    /// memory. Returns `None` if that is not possible.
     fn read_cached(&self, request: &ReadRequest<'_>) -> Option<Result<OpenedRead, StorageError>> {
         let key = request.key;
         let (file, now) = self.0.open_cached(key)?;
@@ -169,11 +174,25 @@ impl Inner {
         Ok((file, now))
     }
 
-    /// Returns the same as [`Self::open`] for a file that is already open, if nothing has to wait.
+    /// Returns the same as [`Self::open`] if nothing has to wait.
     fn open_cached(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
-        let now = regular(cached_metadata(&self.path(key))?).ok()?;
+        let path = self.path(key);
+        let now = regular(cached_metadata(&path)?).ok()?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((open.get(key, (now.dev(), now.ino()))?, now))
+        if let Some(file) = open.get(key, (now.dev(), now.ino())) {
+            return Some((file, now));
+        }
+        drop(open);
+        if self.local_device != Some(now.dev()) {
+            return None;
+        }
+        // The path may lead to another file by now, which its own metadata shows.
+        let file = open_cached(&path)?;
+        let now = file.metadata().and_then(regular).ok()?;
+        let file = Arc::new(file);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.put(key, (now.dev(), now.ino()), Arc::clone(&file));
+        Some((file, now))
     }
 
     /// Lists a page: the first names in byte order behind the last name of the page before. All
@@ -383,6 +402,39 @@ fn cached_metadata(_: &Path) -> Option<Metadata> {
     None
 }
 
+/// Opens a file if its whole path is in the kernel's memory and has no links. The path begins with
+/// the canonical root, so without links it cannot leave the root.
+#[cfg(target_os = "linux")]
+fn open_cached(path: &Path) -> Option<File> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    // Without NONBLOCK, opening a FIFO would wait for a writer.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
+    openat2(CWD, path, flags, Mode::empty(), resolve).ok().map(File::from)
+}
+
+/// Other systems have no such call.
+#[cfg(not(target_os = "linux"))]
+fn open_cached(_: &Path) -> Option<File> {
+    None
+}
+
+/// Returns true for file systems whose files are opened by this kernel alone. Those in user space
+/// and on the network ask another process or machine, even if the path is in memory.
+#[cfg(target_os = "linux")]
+fn is_on_local_disk(path: &Path) -> bool {
+    // ext2 to ext4, XFS, Btrfs, F2FS, ZFS and tmpfs, see statfs(2).
+    const LOCAL: [rustix::fs::FsWord; 6] =
+        [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
+    rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&found.f_type))
+}
+
+/// Other systems cannot open files without waiting.
+#[cfg(not(target_os = "linux"))]
+fn is_on_local_disk(_: &Path) -> bool {
+    false
+}
+
 /// Fills `buffer` with the bytes at `at`. Returns false if that would have to wait.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, buffer: &mut [u8], at: u64) -> bool {
@@ -507,13 +559,27 @@ mod tests {
         std::fs::write(&path, &bytes[1..]).unwrap();
         let changed = folder.read(ReadRequest::head(&key, 5).pinned(&version)).await.err();
         assert!(matches!(changed, Some(StorageError::Changed(_))), "{changed:?}");
-        // A file that replaced it must be opened, which may wait.
+        // A file that replaced it is opened, which may wait on some file systems.
         std::fs::write(dir.path().join("y"), "new").unwrap();
         std::fs::rename(dir.path().join("y"), &path).unwrap();
-        let waits = refused(Want::Head(5)).await.err();
+        let replaced = refused(Want::Head(5)).await;
+        match folder.0.local_device {
+            Some(_) => {
+                let frames: Vec<Bytes> = replaced.unwrap().body.try_collect().await.unwrap();
+                assert_eq!(frames.concat(), b"new");
+            }
+            None => assert!(matches!(replaced, Err(StorageError::TimedOut { .. }))),
+        }
+        // Links are followed on the pool, where their targets are checked.
+        std::os::unix::fs::symlink(&path, dir.path().join("link")).unwrap();
+        let link = Key::new("link").unwrap();
+        drop(std::fs::read(dir.path().join("link")).unwrap());
+        let waits = folder.read(ReadRequest::new(&link, Want::Head(5))).await.err();
         assert!(matches!(waits, Some(StorageError::TimedOut { .. })), "{waits:?}");
         drop(full);
-        let read = refused(Want::Head(5)).await.unwrap();
-        assert_eq!(read.body.try_collect::<Vec<_>>().await.unwrap().concat(), b"new");
+        for key in [&key, &link] {
+            let read = folder.read(ReadRequest::new(key, Want::Head(5))).await.unwrap();
+            assert_eq!(read.body.try_collect::<Vec<_>>().await.unwrap().concat(), b"new");
+        }
     }
 }
