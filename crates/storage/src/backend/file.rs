@@ -99,7 +99,7 @@ impl Folder {
         .await
     }
 
-    /// Starts a read without any waiting: the kernel has the path of the file and its first frame in
+    /// Starts a read without any waiting: the kernel has the file's path and its first frame in
     /// memory. Returns `None` if that is not possible.
     fn read_cached(&self, request: &ReadRequest<'_>) -> Option<Result<OpenedRead, StorageError>> {
         let key = request.key;
