@@ -18,15 +18,15 @@ pub(crate) struct Peaks {
 }
 
 impl Peaks {
-    /// Samples until `over`.
-    pub(crate) fn watch(&self, origin: &Origin, over: &AtomicBool) {
+    /// Samples until `over`. While the viewer `plays`, sockets are left out: listing thousands of
+    /// them takes a processor for many milliseconds, and locks that connections need.
+    pub(crate) fn watch(&self, origin: &Origin, plays: &AtomicBool, over: &AtomicBool) {
         while !over.load(Relaxed) {
-            self.sockets.fetch_max(socket_memory(origin.address.port()), Relaxed);
-            // `ss` takes long with thousands of sockets, the rest does not.
-            for _ in 0..20 {
-                self.resident.fetch_max(origin.status("VmRSS"), Relaxed);
-                thread::sleep(Duration::from_millis(10));
+            if !plays.load(Relaxed) {
+                self.sockets.fetch_max(socket_memory(origin.address.port()), Relaxed);
             }
+            self.resident.fetch_max(origin.status("VmRSS"), Relaxed);
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }

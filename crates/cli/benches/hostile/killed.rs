@@ -3,7 +3,6 @@
 use crate::{
     Bench,
     media::FILM,
-    origin::Origin,
     report::{Limit, Report},
     slow::segments_of,
     transfer::{Seen, ask},
@@ -23,7 +22,7 @@ const TITLES: usize = 40;
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let titles: Vec<String> = (0..TITLES).map(|number| format!("killed-{number}.mp4")).collect();
     titles.iter().for_each(|title| bench.library.film(title));
-    let healthy = Origin::start(&bench.nginx.location(), "", &bench.with);
+    let healthy = bench.start(&bench.nginx.location(), "", &[]);
     let paths: Vec<String> = segments_of(healthy.address, FILM, "");
     let right: Vec<Vec<u8>> =
         paths.iter().map(|path| crate::client::get(healthy.address, path).body).collect();
@@ -35,7 +34,7 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let mut slowest = Duration::ZERO;
     for kill in 0..KILLS {
         let begun = Instant::now();
-        let origin = Origin::start(&bench.nginx.location(), &config, &bench.with);
+        let origin = bench.start(&bench.nginx.location(), &config, &[]);
         let server = origin.address;
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {

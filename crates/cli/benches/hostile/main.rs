@@ -19,6 +19,7 @@ mod client;
 #[path = "../cache/connection.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod connection;
+mod cores;
 mod costs;
 mod faulty_storage;
 mod killed;
@@ -46,6 +47,7 @@ mod viewer;
 
 use media::Library;
 use nginx::Nginx;
+use origin::Origin;
 use rows::{Row, measure};
 use std::process::ExitCode;
 
@@ -55,6 +57,15 @@ struct Bench {
     library: Library,
     /// Flags added to every `latemux serve`.
     with: Vec<String>,
+}
+
+impl Bench {
+    /// Starts an origin on its processor, with a configuration and the flags for every origin.
+    fn start(&self, storage: &str, config: &str, flags: &[&str]) -> Origin {
+        let flags = flags.iter().map(|flag| (*flag).to_owned());
+        let flags: Vec<String> = flags.chain(self.with.iter().cloned()).collect();
+        cores::on_that_of_the_origin(|| Origin::start(storage, config, &flags))
+    }
 }
 
 /// Names of the attacks, which docs/hostile.md describes.
@@ -76,6 +87,7 @@ const ROWS: [(&str, Row<Bench>); 13] = [
 
 fn main() -> ExitCode {
     measure("hostile", &ROWS, &["nginx", "ffmpeg", "ss", "chrt"], |with| {
+        assert!(cores::divide(), "the origin needs a processor of its own");
         let library = Library::make();
         let nginx = Nginx::start(library.root());
         // In the world, storage has processors of its own too.

@@ -1,8 +1,7 @@
-//! The control: what any work on the two processors costs the viewer, whoever does it.
+//! The control: what any work on the processors costs the viewer, whoever does it.
 
 use crate::{
-    Bench,
-    origin::Origin,
+    Bench, cores, priority,
     report::{Limit, Report},
     under_attack::play_for,
     viewer::Viewer,
@@ -16,29 +15,56 @@ use std::{
 
 const PLAYING: Duration = Duration::from_secs(10);
 
-/// Computes on two threads beside an origin that has nothing to do but to serve the viewer.
+/// Place and priority of a thread that computes.
+#[derive(Clone, Copy)]
+enum Place {
+    /// With the viewer and the attackers, at their priority.
+    Attackers,
+    /// With the origin, at this `nice` value.
+    Origin(i32),
+    /// With the origin, giving way to all other threads.
+    OriginIdle,
+}
+
+/// Computes without a pause beside an origin that has nothing to do but to serve the viewer.
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
-    let origin = Origin::start(&bench.nginx.location(), "", &bench.with);
+    let origin = bench.start(&bench.nginx.location(), "", &[]);
     let mut viewer = Viewer::of(&origin);
     let alone = play_for(&mut viewer, PLAYING);
-    for (nice, what) in [(0, "at the priority of the origin"), (10, "at nice 10")] {
+    let note = format!("alone {:.2} ms", alone.percentile_99().as_secs_f64() * 1e3);
+    for (place, what) in [
+        (Place::Attackers, "where the attackers are"),
+        (Place::OriginIdle, "that gives way to the origin"),
+        (Place::Origin(10), "at nice 10 on the origin's processor"),
+        (Place::Origin(0), "at the origin's priority on its processor"),
+    ] {
         let over = AtomicBool::new(false);
-        let beside = thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    rustix::process::nice(nice).unwrap();
-                    let mut sum = 0_u64;
-                    while !over.load(Relaxed) {
-                        sum = black_box(sum).wrapping_mul(3).wrapping_add(1);
-                    }
-                });
+        let spin = || {
+            let mut sum = 0_u64;
+            while !over.load(Relaxed) {
+                sum = black_box(sum).wrapping_mul(3).wrapping_add(1);
             }
+        };
+        let beside = thread::scope(|scope| {
+            scope.spawn(|| match place {
+                Place::Attackers => {
+                    priority::give_way();
+                    spin();
+                }
+                Place::Origin(nice) => cores::on_that_of_the_origin(|| {
+                    rustix::process::nice(nice).unwrap();
+                    spin();
+                }),
+                Place::OriginIdle => cores::on_that_of_the_origin(|| {
+                    priority::give_way();
+                    spin();
+                }),
+            });
             let beside = play_for(&mut viewer, PLAYING);
             over.store(true, Relaxed);
             beside
         });
         let ms = beside.percentile_99().as_secs_f64() * 1e3;
-        let note = format!("alone {:.2} ms", alone.percentile_99().as_secs_f64() * 1e3);
-        report.line(&format!("viewer's 99th percentile beside work {what}"), ms, "ms", Limit::None, &note);
+        report.line(&format!("viewer's p99 beside work {what}"), ms, "ms", Limit::None, &note);
     }
 }

@@ -4,7 +4,6 @@ use crate::{
     Bench,
     connection::Connection,
     media::FILM,
-    origin::Origin,
     report::Report,
     slow::{connect, segments_of},
     under_attack::{self, Target},
@@ -36,7 +35,7 @@ type Secured = StreamOwned<ClientConnection, TcpStream>;
 
 /// 40 connections with 120 streams each, whose window is one byte, on joined segments of 30 s.
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
-    let plain = Origin::start(&bench.nginx.location(), "", &bench.with);
+    let plain = bench.start(&bench.nginx.location(), "", &[]);
     let viewer = Viewer::of(&plain);
     let urls = segments_of(plain.address, FILM, "?hls_minimum_fragment_length=30");
     drop(plain);
@@ -46,7 +45,7 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     fs::write(at("cert.pem"), made.cert.pem()).unwrap();
     fs::write(at("key.pem"), made.signing_key.serialize_pem()).unwrap();
     let config = format!("[tls]\ncert = {:?}\nkey = {:?}\n", at("cert.pem"), at("key.pem"));
-    let origin = Origin::start(&bench.nginx.location(), &config, &bench.with);
+    let origin = bench.start(&bench.nginx.location(), &config, &[]);
     let trust = made.cert.der();
     let stream = TcpStream::connect(origin.address).unwrap();
     stream.set_nodelay(true).unwrap();

@@ -20,6 +20,8 @@ use std::{
 const MIB: f64 = 1_048_576.0;
 /// Time that the viewer plays alone, then beside the attack.
 const PLAYING: Duration = Duration::from_secs(10);
+/// Time after it in which the memory of sockets is measured, while the attack goes on.
+const COUNTING: Duration = Duration::from_secs(1);
 /// Memory of the process and its allocator beyond the budgets and a tenth of them.
 const BESIDE_BUDGETS: f64 = 64.0;
 
@@ -73,9 +75,7 @@ pub(crate) fn run_over(
     flags: &[&str],
     attack: impl FnOnce(&Target<'_>) + Send,
 ) {
-    let flags: Vec<String> =
-        flags.iter().map(|flag| (*flag).to_owned()).chain(bench.with.iter().cloned()).collect();
-    let origin = Origin::start(storage, config, &flags);
+    let origin = bench.start(storage, config, flags);
     run_beside(bench, report, &origin, Viewer::of(&origin), attack);
 }
 
@@ -90,18 +90,24 @@ pub(crate) fn run_beside(
     let alone = play_for(&mut viewer, PLAYING);
 
     let peaks = Peaks::default();
-    let (over, begun) = (AtomicBool::new(false), Barrier::new(2));
+    let (over, plays, begun) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(2));
     let mark = bench.nginx.mark();
     let processor = origin.metric("process_cpu_seconds_total", &[]);
     let beside = thread::scope(|scope| {
-        scope.spawn(|| peaks.watch(origin, &over));
+        scope.spawn(|| {
+            priority::give_way();
+            peaks.watch(origin, &plays, &over);
+        });
         let target = Target { origin, at_full_force: &begun, over: &over };
         scope.spawn(move || {
             priority::give_way();
             attack(&target);
         });
         begun.wait();
+        plays.store(true, Relaxed);
         let beside = play_for(&mut viewer, PLAYING);
+        plays.store(false, Relaxed);
+        thread::sleep(COUNTING);
         over.store(true, Relaxed);
         beside
     });
