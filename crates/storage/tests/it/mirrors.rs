@@ -52,8 +52,12 @@ impl Pair {
     }
 
     async fn get(&self, want: Want, pin: Option<&Version>) -> Result<Vec<u8>, StorageError> {
-        let read = self.both.read(ReadRequest::new(&film(), want).pinned_to(pin)).await?;
-        Ok(collect(read).await?.to_vec())
+        let reading = async {
+            let read = self.both.read(ReadRequest::new(&film(), want).pinned_to(pin)).await?;
+            Ok(collect(read).await?.to_vec())
+        };
+        let read = tokio::time::timeout(Duration::from_secs(60), reading).await;
+        read.expect("a storage that does not respond is not waited for")
     }
 
     /// Numbers of requests to both storages so far.
@@ -233,9 +237,10 @@ async fn a_failing_storage_is_asked_last_until_a_probe_succeeds() {
     assert_eq!(pair.requests()[0], asked, "not yet");
     tokio::time::advance(Duration::from_secs(5)).await;
     pair.get(Want::Range(0..10), Some(&version)).await.unwrap();
-    while pair.clients[0].counters().figures().suspended == 1 {
+    for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
+    assert_eq!(pair.clients[0].counters().figures().suspended, 0, "the probe finds that it works");
     let (asked, mirrored) = (pair.requests()[0], pair.requests()[1]);
     pair.get(Want::Range(0..10), Some(&version)).await.unwrap();
     assert_eq!(pair.requests(), [asked + 1, mirrored]);

@@ -15,6 +15,8 @@ pub(super) struct Framing {
     state: State,
     /// Bytes of a head that is incomplete.
     head: Vec<u8>,
+    /// What the last bytes of that head mean for its end.
+    line: Line,
     /// True if the request has the method HEAD, whose response has no body.
     is_head: bool,
 }
@@ -47,6 +49,29 @@ enum Chunk {
     Trailer { is_empty: bool },
 }
 
+/// The part of a head to which its last byte belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// Empty lines before the head, which recipients ignore (RFC 9112, 2.2).
+    Before,
+    /// A line with contents.
+    Full,
+    /// Nothing, or only CR, since the end of a line. The head ends with the next LF.
+    Empty,
+}
+
+impl Line {
+    /// Returns the part after one more byte, or `None` if the byte ends the head.
+    fn after(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Before, b'\r' | b'\n') => Some(Self::Before),
+            (Self::Empty, b'\n') => None,
+            (Self::Empty, b'\r') | (Self::Full, b'\n') => Some(Self::Empty),
+            _ => Some(Self::Full),
+        }
+    }
+}
+
 impl fmt::Debug for Framing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state.fmt(f)
@@ -56,7 +81,7 @@ impl fmt::Debug for Framing {
 impl Framing {
     /// Creates the framing of a new connection.
     pub(super) fn new() -> Self {
-        Self { state: State::Idle, head: Vec::new(), is_head: false }
+        Self { state: State::Idle, head: Vec::new(), line: Line::Before, is_head: false }
     }
 
     /// Returns true if no response is expected.
@@ -91,32 +116,34 @@ impl Framing {
         bytes.len() - rest.len()
     }
 
-    /// Takes bytes of a head, and returns their number.
+    /// Takes bytes of a head, and returns their number. The head is parsed once, when its end has
+    /// arrived, so that a head in many small pieces costs no more than in one.
     fn head(&mut self, bytes: &[u8]) -> usize {
-        let before = self.head.len();
-        let parsed = if before == 0 {
-            parse_head(bytes, self.is_head)
-        } else {
-            self.head.extend_from_slice(bytes);
-            parse_head(&self.head, self.is_head)
-        };
-        match parsed {
-            Some((len, next)) => {
-                self.state = next;
-                self.head = Vec::new();
-                len.saturating_sub(before).min(bytes.len())
-            }
-            None => {
-                if before == 0 {
-                    self.head.extend_from_slice(bytes);
+        let mut used = 0;
+        for &byte in bytes {
+            used += 1;
+            match self.line.after(byte) {
+                Some(line) => self.line = line,
+                None => {
+                    let own = bytes.get(..used).unwrap_or_default();
+                    self.state = if self.head.is_empty() {
+                        state_after(own, self.is_head)
+                    } else {
+                        self.head.extend_from_slice(own);
+                        state_after(&self.head, self.is_head)
+                    };
+                    (self.head, self.line) = (Vec::new(), Line::Before);
+                    return used;
                 }
-                if self.head.len() > MAX_HEAD {
-                    self.state = State::UntilClose;
-                    self.head = Vec::new();
-                }
-                bytes.len()
             }
         }
+        if self.head.len() + used > MAX_HEAD {
+            self.state = State::UntilClose;
+            (self.head, self.line) = (Vec::new(), Line::Before);
+        } else {
+            self.head.extend_from_slice(bytes);
+        }
+        used
     }
 
     /// Takes bytes of a chunked body, and returns their number, which is not 0.
@@ -164,20 +191,26 @@ fn bounded(left: u64, bytes: &[u8]) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())
 }
 
-/// Parses a head. Returns its length and the state after it, or `None` if it is incomplete.
-fn parse_head(bytes: &[u8], is_head: bool) -> Option<(usize, State)> {
+#[cfg(test)]
+thread_local! {
+    /// Bytes of heads that were parsed.
+    static PARSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Parses a whole head, and returns the state after it.
+fn state_after(head: &[u8], is_head: bool) -> State {
+    #[cfg(test)]
+    PARSED.set(PARSED.get() + head.len());
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
-    let length = match response.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return None,
-        Err(_) => return Some((bytes.len(), State::UntilClose)),
-    };
+    if !response.parse(head).is_ok_and(|status| status.is_complete()) {
+        return State::UntilClose;
+    }
     let values = |name: &'static str| {
         let named = response.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
         named.map(|header| header.value.trim_ascii())
     };
-    let next = match response.code.unwrap_or_default() {
+    match response.code.unwrap_or_default() {
         101 => State::UntilClose,
         // An interim response precedes the final one.
         100..=199 => State::Head,
@@ -188,8 +221,7 @@ fn parse_head(bytes: &[u8], is_head: bool) -> Option<(usize, State)> {
             (None, Some(length)) => digits(length).map_or(State::UntilClose, body_of),
             (Some(_) | None, _) => State::UntilClose,
         },
-    };
-    Some((length, next))
+    }
 }
 
 /// Returns true if `chunked` is the last coding of a `Transfer-Encoding`.
@@ -205,7 +237,7 @@ fn digits(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Framing;
+    use super::{Framing, PARSED, State};
 
     const SURPLUS: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
@@ -268,6 +300,26 @@ mod tests {
             assert_eq!(framing.received(&[b'x'; 10_000]), 10_000);
         }
         assert!(framing.head.is_empty(), "an endless head is not kept");
+    }
+
+    /// Each piece of a head had everything before it parsed again.
+    #[test]
+    fn a_head_in_small_pieces_was_parsed_for_each_piece() {
+        let head = format!("\r\n\nHTTP/1.1 200 OK\r\n{}Content-Length: 5\r\n\r\n", "X: y\r\n".repeat(90));
+        let mut framing = Framing::new();
+        framing.sent(b"GET /");
+        for byte in head.as_bytes() {
+            assert_eq!(framing.state, State::Head);
+            assert_eq!(framing.received(&[*byte]), 1);
+        }
+        assert_eq!(framing.state, State::Length(5));
+        assert_eq!(PARSED.get(), head.len());
+        // A head that never ends is not parsed at all.
+        framing.state = State::Head;
+        while framing.state == State::Head {
+            framing.received(b"\r\nx");
+        }
+        assert_eq!(PARSED.get(), head.len());
     }
 
     #[test]
