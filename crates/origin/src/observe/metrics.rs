@@ -63,7 +63,7 @@ pub(crate) struct Metrics {
     pub(crate) index_files: Arc<IndexFiles>,
     pub(crate) prefetches: Arc<Prefetches>,
     in_flight: AtomicU64,
-    connections: AtomicU64,
+    pub(crate) connections: AtomicU64,
     connections_open: AtomicU64,
     pub(crate) connections_limit: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,

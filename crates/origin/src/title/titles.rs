@@ -3,6 +3,7 @@
 use crate::{
     Error,
     config::OriginConfig,
+    observe::log_sampler::LogSampler,
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
     observe::trace::for_current_request,
     title::checks::{Checks, Freshness, is_suspect},
@@ -46,6 +47,9 @@ const CHECK_WAIT: Duration = Duration::from_secs(1);
 /// The same after a comparison that failed.
 const FAILING_CHECK_WAIT: Duration = Duration::from_millis(100);
 
+/// Most log lines at once for one kind of problem in titles. After these, there is one a second.
+const PROBLEM_LINES: u32 = 64;
+
 /// Most files of a list that are indexed at one time.
 const LIST_LOADS: usize = 8;
 
@@ -80,6 +84,7 @@ pub(crate) struct Titles {
     loads: SingleFlight<String, Result<Arc<LoadedTitle>, Error>>,
     refused: Refused<String>,
     work: Arc<WorkQueue>,
+    problem_lines: LogSampler,
     segment_duration: Duration,
     limits: ResolveLimits,
     recheck_after: Duration,
@@ -110,6 +115,7 @@ impl Titles {
             loads: SingleFlight::new(),
             refused: Refused::new(config.recheck_after, |base, (_, error)| base.len() + weight(error)),
             work,
+            problem_lines: LogSampler::with_burst(PROBLEM_LINES),
             segment_duration: config.segment_duration,
             limits: ResolveLimits { max_files: config.max_objects, any_extension: config.any_extension },
             recheck_after: config.recheck_after,
@@ -170,7 +176,7 @@ impl Titles {
     }
 
     /// Compares a known title with storage, and returns the current one. If storage fails or is
-    /// slow, returns the known one.
+    /// slow, or if there is no place to make the current one, returns the known one.
     async fn compare(self: &Arc<Self>, known: Arc<LoadedTitle>) -> Result<Arc<LoadedTitle>, Error> {
         if known.checks.has_just_failed(self.recheck_after) {
             return Ok(known);
@@ -188,7 +194,7 @@ impl Titles {
             Err(_) => comparison.await,
         };
         match compared {
-            Ok(Err(error)) if error.is_outage() => Ok(known),
+            Ok(Err(error)) if error.leaves_title_unknown() => Ok(known),
             Ok(current) => current,
             Err(_) => Err(Error::Internal("comparing a title with storage panicked")),
         }
@@ -200,7 +206,7 @@ impl Titles {
         if error.is_changed() {
             known.checks.mark_outdated();
         }
-        if error.is_outage() && known.checks.fail() {
+        if error.leaves_title_unknown() && known.checks.fail() {
             tracing::warn!(
                 reason = error.reason(),
                 title = base,
@@ -322,7 +328,7 @@ impl Titles {
         let title = made.map_err(|error| Error::index(base, with_names(error, &objects)))?;
         let uncarried = problems(&title);
         let title = title.with_problems(left_out).with_problems(uncarried);
-        log_problems(base, &title);
+        log_problems(base, &title, &self.problem_lines);
         let checks = Checks::new(began, is_suspect(&title));
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
@@ -465,21 +471,25 @@ fn making(indexes: &[Arc<MediaIndex>]) -> Work {
     Work { samples, bytes: indexes.iter().map(|index| index.sync_count() * 64).sum() }
 }
 
-/// Logs, once per load, the problems of a title and the tracks that each protocol leaves out.
-fn log_problems(base: &str, title: &Title) {
+/// Logs, once per load, the problems of a title and the tracks that each protocol leaves out, as
+/// far as `sampler` admits them: a client can have the same files loaded under many bases.
+fn log_problems(base: &str, title: &Title, sampler: &LogSampler) {
     for problem in title.problems() {
-        tracing::warn!(title = base, reason = problem.reason, "{}", problem.detail);
+        let Some(left_out) = sampler.admit(problem.reason) else { continue };
+        let left_out = Some(left_out).filter(|count| *count > 0);
+        tracing::warn!(title = base, reason = problem.reason, left_out, "{}", problem.detail);
     }
     for track in title.tracks() {
         for protocol in Protocol::ALL {
-            if let Err(why) = carries(protocol, title.track(track)) {
-                tracing::warn!(
-                    title = base,
-                    track = %track.name,
-                    reason = "cannot_carry",
-                    "left out of {protocol:?}: {why}"
-                );
-            }
+            let Err(why) = carries(protocol, title.track(track)) else { continue };
+            let Some(left_out) = sampler.admit("cannot_carry") else { continue };
+            tracing::warn!(
+                title = base,
+                track = %track.name,
+                reason = "cannot_carry",
+                left_out = Some(left_out).filter(|count| *count > 0),
+                "left out of {protocol:?}: {why}"
+            );
         }
     }
 }

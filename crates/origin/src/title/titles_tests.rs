@@ -7,12 +7,15 @@ use std::{
     num::NonZero,
     sync::{Arc, mpsc},
     thread::available_parallelism,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// Returns a film of so many samples that its title is made in the queue.
-fn long_film() -> Vec<u8> {
-    let samples = 100_000;
+/// Time in which the clock of a test is advanced by one second.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Returns a film of so many samples that its title is made in the queue, and some more.
+fn long_film(more: u32) -> Vec<u8> {
+    let samples = 100_000 + more;
     let track = HostileTrack {
         repeat: 1,
         timescale: 25,
@@ -40,32 +43,65 @@ async fn occupy(titles: &Arc<Titles>) -> Vec<mpsc::Sender<()>> {
     ends
 }
 
+/// Requests a URL, and returns the status. The clock stands still while work is done, so it is
+/// advanced here, slowly enough for the work that is not held up. Fails if no response comes.
+async fn get(origin: &Origin, url: &'static str) -> u16 {
+    let origin = origin.clone();
+    let request = Request::get(url).body(()).unwrap();
+    let response = tokio::spawn(async move { origin.respond(request).await.status().as_u16() });
+    let begun = Instant::now();
+    let mut next = begun + STEP;
+    while !response.is_finished() {
+        assert!(begun.elapsed() < 200 * STEP, "{url}: waits for work that others keep");
+        if Instant::now() >= next {
+            next += STEP;
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        tokio::task::yield_now().await;
+    }
+    response.await.unwrap()
+}
+
 /// The index of a known title had been evicted, so its title was made anew, and its manifest too.
 #[tokio::test(start_paused = true)]
 async fn a_known_title_was_refused_while_others_were_being_made() {
     let memory = Memory::new();
-    memory.put(Key::new("long.mp4").unwrap(), long_film());
+    memory.put(Key::new("long.mp4").unwrap(), long_film(0));
     let config = OriginConfig::default();
     let age = config.recheck_after;
     let origin = Origin::new(Arc::new(memory), config);
-    let get = async |url: &'static str| {
-        let origin = origin.clone();
-        let request = Request::get(url).body(()).unwrap();
-        let response = tokio::spawn(async move { origin.respond(request).await.status().as_u16() });
-        for _ in 0..3 {
-            tokio::time::advance(Duration::from_secs(5)).await;
-        }
-        response.await.unwrap()
-    };
-    assert_eq!(get("/long.mp4/.mpd").await, 200);
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
     let titles = &origin.app.titles;
     let title = origin.title("long.mp4").await.unwrap();
     let occupied = occupy(titles).await;
     // What is not in memory has to wait for a place.
-    assert_eq!(get("/long.mp4/.m3u8").await, 503);
+    assert_eq!(get(&origin, "/long.mp4/.m3u8").await, 503);
     tokio::time::advance(age).await;
     assert!(titles.store.forget_in_memory(&title.objects[0].file));
-    assert_eq!(get("/long.mp4/.mpd").await, 200);
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
     assert_eq!(origin.title("long.mp4").await.unwrap().id, title.id);
     drop(occupied);
+}
+
+/// The file of a known title had changed, and there was no place to make the new title.
+#[tokio::test(start_paused = true)]
+async fn a_changed_title_was_refused_while_others_were_being_made() {
+    let memory = Arc::new(Memory::new());
+    let key = Key::new("long.mp4").unwrap();
+    memory.put(key.clone(), long_film(0));
+    let config = OriginConfig::default();
+    let age = config.recheck_after;
+    let origin = Origin::new(memory.clone(), config);
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
+    let titles = &origin.app.titles;
+    let before = origin.title("long.mp4").await.unwrap();
+    let occupied = occupy(titles).await;
+    memory.put(key, long_film(1));
+    tokio::time::advance(age).await;
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
+    assert!(before.checks.is_stale(), "the old title is served for the time being");
+    drop(occupied);
+    tokio::time::advance(age).await;
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
+    assert_ne!(origin.title("long.mp4").await.unwrap().id, before.id);
 }

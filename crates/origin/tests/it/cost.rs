@@ -2,7 +2,7 @@
 
 use crate::{
     client::get,
-    server::{Server, config, key, library},
+    server::{Server, config, key, library, sample},
 };
 use http::Request;
 use http_body_util::BodyExt;
@@ -226,6 +226,34 @@ async fn a_folder_of_many_hidden_files_is_not_too_large() {
     }
     let counted = Counted::new(Arc::new(memory));
     assert_eq!(counted.get("/f/.mpd").await.1, "not_mp4");
+}
+
+/// Each load of a title wrote a line for each of its problems, and lists of the same files have any
+/// number of bases.
+#[tokio::test(start_paused = true)]
+async fn the_problems_of_titles_could_fill_the_log() {
+    crate::log::keep();
+    let memory = library();
+    for number in 0..64 {
+        // HEVC, which two protocols cannot carry.
+        memory.put(key(&format!("log-flood-{number}.mp4")), sample("buoy.mp4"));
+    }
+    let counted = Counted::new(memory);
+    let load = async |number: u32| {
+        assert_eq!(counted.get(&format!("/log-flood-{number}.mp4/.mpd")).await.0, 200);
+        crate::log::lines(&[" WARN ", "cannot_carry", "log-flood-"])
+    };
+    let first = load(0).await.len();
+    assert!(first >= 2, "{first} lines");
+    for number in 1..63 {
+        load(number).await;
+    }
+    let lines = load(62).await.len();
+    assert_eq!(lines, 64);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let lines = load(63).await;
+    assert_eq!(lines.len(), 65);
+    assert!(lines[64].contains(&format!("left_out={}", 63 * first - 64)), "{}", lines[64]);
 }
 
 /// Each refused request wrote a line, so that a flood of them filled the disk of the log.
