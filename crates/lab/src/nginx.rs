@@ -39,7 +39,7 @@ pub fn cache(
 ) -> Option<String> {
     let (_, locations) = MODES.iter().find(|(name, _)| *name == mode)?;
     let http = next(&format!("    server {upstream};"), reuse) + CACHE;
-    Some(frame(folder, listen, &http, locations))
+    Some(frame(folder, listen, &http, &connected(locations, reuse)))
 }
 
 /// Returns the configuration of a proxy that spreads requests over `origins`: by a consistent hash
@@ -53,7 +53,12 @@ pub fn balance(folder: &Path, listen: &[SocketAddr], origins: &[SocketAddr], has
 }
 
 fn next(servers: &str, reuse: bool) -> String {
-    UPSTREAM.replace("@SERVERS@", servers).replace("@CONNECTION@", if reuse { "\"\"" } else { "close" })
+    connected(&UPSTREAM.replace("@SERVERS@", servers), reuse)
+}
+
+/// Completes the header with which a proxy keeps or closes a connection.
+fn connected(template: &str, reuse: bool) -> String {
+    template.replace("@CONNECTION@", if reuse { "\"\"" } else { "close" })
 }
 
 fn frame(folder: &Path, listen: &[SocketAddr], http: &str, server: &str) -> String {

@@ -9,7 +9,8 @@ use latemux_testmedia::process::{Process, tool};
 use std::{
     collections::BTreeSet,
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -190,4 +191,42 @@ fn setups_that_cache_indexes_do_not_ask_again_during_a_run() {
         let text = String::from_utf8(out.stdout).unwrap();
         assert_eq!(!text.contains("recheck_after = \"2h\""), asks, "{name}: {text}");
     }
+}
+
+#[test]
+fn a_cache_of_exact_ranges_passes_conditions_and_methods_over_kept_connections() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("film"), "0123456789").unwrap();
+    let Some(storage) = Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path())) else {
+        return;
+    };
+    let cache = proxy(&storage, "exact kept").unwrap();
+    let send = |method: &str, headers: &str| {
+        let mut stream = TcpStream::connect(cache.address()).unwrap();
+        write!(stream, "{method} /film HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    };
+    let etag = send("HEAD", "");
+    let etag = etag.lines().find_map(|line| line.strip_prefix("ETag: ")).unwrap();
+    for _ in 0..2 {
+        let pinned = send("GET", &format!("Range: bytes=2-4\r\nIf-Match: {etag}\r\n"));
+        assert!(pinned.starts_with("HTTP/1.1 206 ") && pinned.ends_with("\r\n234"), "{pinned}");
+        let other = send("GET", "Range: bytes=2-4\r\nIf-Match: \"other\"\r\n");
+        assert!(other.starts_with("HTTP/1.1 412 "), "{other}");
+    }
+    storage.requests("/mark");
+    let log = fs::read_to_string(storage.folder.path().join("access.log")).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines: Vec<_> = lines.filter(|line| line["uri"] == "/film").collect();
+    let requests: Vec<_> =
+        lines.iter().map(|line| (line["method"].as_str().unwrap(), &line["status"])).collect();
+    // The range was kept; the answer of another version was not.
+    assert_eq!(
+        requests,
+        [("HEAD", &200.into()), ("GET", &206.into()), ("GET", &412.into()), ("GET", &412.into())]
+    );
+    let connections: BTreeSet<_> = lines.iter().map(|line| line["connection"].as_u64()).collect();
+    assert_eq!(connections.len(), 1, "{log}");
 }
