@@ -147,6 +147,10 @@ pub(crate) struct Load {
     /// http://127.0.0.1:9090/metrics; can be repeated
     #[arg(long, value_name = "URL")]
     pub(crate) metrics: Vec<String>,
+    /// File with the token that the servers of --metrics require: that of `latemux serve` with
+    /// admin_token_file
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    pub(crate) metrics_token_file: Option<PathBuf>,
     /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at
     /// this address until stopped; a run on another machine reads it with --watch-host
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, exclusive = true)]

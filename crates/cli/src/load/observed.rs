@@ -3,13 +3,14 @@
 use super::Load;
 use crate::location::http_url;
 use anyhow::{Context, Result, anyhow};
+use http::HeaderValue;
 use latemux_client::http::{AllowedHosts, Client, ClientOptions, Network};
 use latemux_load::{
     live::{self, HostStats},
     results::Part,
     usage::{Counters, Host, HostRecorder, Readings, read_metrics},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 use url::Url;
 
 /// The timeout of requests to a watched machine.
@@ -24,6 +25,8 @@ pub(super) struct Observed {
     own: HostRecorder,
     watched: Vec<(Arc<HostStats>, HostRecorder)>,
     metrics: Vec<Url>,
+    /// The value of `Authorization` for the servers of metrics.
+    authorization: Option<HeaderValue>,
     counters: BTreeMap<String, Counters>,
 }
 
@@ -38,7 +41,9 @@ impl Observed {
         let watched = flags.watch_host.iter().map(host).collect::<Result<_>>()?;
         let url = |text: &String| http_url(text).map_err(|error| anyhow!("--metrics: {error:#}"));
         let metrics = flags.metrics.iter().map(url).collect::<Result<_>>()?;
-        Ok(Self { network, own: HostRecorder::default(), watched, metrics, counters: BTreeMap::new() })
+        let authorization = flags.metrics_token_file.as_deref().map(read_token).transpose()?;
+        let (own, counters) = (HostRecorder::default(), BTreeMap::new());
+        Ok(Self { network, own, watched, metrics, authorization, counters })
     }
 
     /// Returns the machines of `--watch-host`.
@@ -46,10 +51,11 @@ impl Observed {
         self.watched.iter().map(|(host, _)| host.clone()).collect()
     }
 
-    fn client(&self, url: &Url, timeout: Duration) -> Client {
+    fn client(&self, url: &Url, timeout: Duration, authorization: Option<HeaderValue>) -> Client {
         let mut hosts = AllowedHosts::default();
         hosts.allow_server(url);
-        Client::new(self.network.clone(), ClientOptions { hosts, timeout, ..ClientOptions::default() })
+        let options = ClientOptions { hosts, timeout, authorization, ..ClientOptions::default() };
+        Client::new(self.network.clone(), options)
     }
 
     /// Starts to watch the machines, and reads the metrics before the run.
@@ -59,7 +65,7 @@ impl Observed {
     pub(super) async fn start(&mut self) -> Result<()> {
         for (host, _) in &self.watched {
             // The task ends with the runtime.
-            tokio::spawn(live::watch(self.client(host.url(), HOST_TIMEOUT), host.clone()));
+            tokio::spawn(live::watch(self.client(host.url(), HOST_TIMEOUT, None), host.clone()));
         }
         for url in &self.metrics {
             let before = self.read(url).await?;
@@ -87,7 +93,7 @@ impl Observed {
     }
 
     async fn read(&self, url: &Url) -> Result<Readings> {
-        let client = self.client(url, METRICS_TIMEOUT);
+        let client = self.client(url, METRICS_TIMEOUT, self.authorization.clone());
         read_metrics(&client, url).await.map_err(|failure| anyhow!("--metrics: {failure}"))
     }
 
@@ -109,4 +115,15 @@ impl Observed {
             part.hosts.insert(host.named().0, recorder.record().clone());
         }
     }
+}
+
+/// Reads a token, and returns the header that carries it.
+fn read_token(path: &Path) -> Result<HeaderValue> {
+    let named = || format!("--metrics-token-file {}", path.display());
+    let text = fs::read_to_string(path).with_context(named)?;
+    let value = HeaderValue::try_from(format!("Bearer {}", text.trim()));
+    let mut value = value.map_err(|_| anyhow!("{}: the token is not ASCII", named()))?;
+    // It is left out of logs.
+    value.set_sensitive(true);
+    Ok(value)
 }

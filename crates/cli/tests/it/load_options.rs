@@ -50,6 +50,26 @@ fn results_keep_the_metrics_of_the_server_and_the_usage_of_machines() {
 }
 
 #[test]
+fn metrics_that_need_a_token_are_read_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "a-token-of-the-admin-address\n").unwrap();
+    let token = token.to_str().unwrap();
+    let config = folder.path().join("latemux.toml");
+    fs::write(&config, format!("admin_token_file = {token:?}\n")).unwrap();
+    let flags = ["--admin", "127.0.0.1:0", "--config", config.to_str().unwrap()];
+    let server = Server::start(&samples(), &flags, &[]);
+    let url = format!("http://{}/harbour/.mpd", server.address);
+    let metrics = format!("http://{}/metrics", server.admin.unwrap());
+    let args = ["load", &url, "--single", "--requests", "1", "--metrics", &metrics];
+    let refused = latemux(&args);
+    assert!(!refused.status.success() && said(&refused).contains("status_401"), "{}", said(&refused));
+    let with_token = [&args[..], &["--metrics-token-file", token]].concat();
+    let read = latemux(&with_token);
+    assert!(read.status.success(), "{}", said(&read));
+}
+
+#[test]
 fn a_run_does_not_start_without_the_metrics_it_is_to_keep() {
     let server = Server::start(&samples(), &[], &[]);
     let url = format!("http://{}/harbour/.mpd", server.address);

@@ -38,6 +38,8 @@ pub struct ClientOptions {
     pub read_buffer: usize,
     /// The value of `User-Agent`.
     pub agent: String,
+    /// The value of `Authorization`, which all servers get that may be contacted.
+    pub authorization: Option<HeaderValue>,
     /// True if connections are kept for further requests. Otherwise each request opens its own.
     pub keep_alive: bool,
 }
@@ -50,6 +52,7 @@ impl Default for ClientOptions {
             timeout: Duration::from_secs(30),
             read_buffer: 128 << 10,
             agent,
+            authorization: None,
             keep_alive: true,
         }
     }
@@ -300,6 +303,9 @@ impl Client {
         }
         if let Some(range) = ask.range {
             header(header::RANGE, format!("bytes={range}"));
+        }
+        if let Some(authorization) = self.options.authorization.clone() {
+            request.headers_mut().insert(header::AUTHORIZATION, authorization);
         }
         if let Some(tag) = ask.if_match {
             request.headers_mut().insert(header::IF_MATCH, tag.clone());
