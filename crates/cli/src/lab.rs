@@ -2,14 +2,16 @@
 
 use crate::{serve::say, signals::stop_signal};
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
     driver::{Driver, Records},
+    machine::Machine,
     nbmp::{MAX_DOCUMENT, Task, Workflow},
     plan::{Cell, Conditions, Estimate, Library, Planned, plan},
     report,
     task::{self, Place},
 };
+use latemux_link::network::{Enclosure, has_entered};
 use std::{
     env,
     fmt::Write as _,
@@ -60,9 +62,10 @@ struct Plan {
 
 /// Measure the cells of experiments on this machine
 ///
-/// Each function is a process of its own, on a free port of 127.0.0.1; links are TCP relays. Each
-/// result is a line of cells.jsonl in the folder of the run. If the run was stopped or killed,
-/// start it again: it measures what is missing.
+/// Each function is a process of its own on a simulated host, which is a network namespace. Links
+/// are lines between hosts. Without the right to make namespaces, all functions share 127.0.0.1,
+/// and links are TCP relays. Each result is a line of cells.jsonl in the folder of the run. If the
+/// run was stopped or killed, start it again: it measures what is missing.
 #[derive(Debug, ClapArgs)]
 struct Run {
     #[command(flatten)]
@@ -77,6 +80,19 @@ struct Run {
     /// Random seed of the order in which cells are measured
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
+    /// How functions reach each other
+    #[arg(long, value_enum, default_value_t = Net::Auto, value_name = "MODE")]
+    net: Net,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Net {
+    /// By hosts if this user may make them, else by loopback
+    Auto,
+    /// Each host is a network namespace
+    Hosts,
+    /// All functions share 127.0.0.1
+    Loopback,
 }
 
 /// Sum up the results of a run: write summary.csv, with a line for each cell
@@ -136,8 +152,24 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
     }
 }
 
-fn conditions() -> Conditions {
-    Conditions { program: VERSION.to_owned(), mode: "loopback".to_owned() }
+fn conditions(enclosure: Option<&Enclosure>) -> Conditions {
+    let mode = if enclosure.is_some() { "hosts" } else { "loopback" };
+    Conditions { program: VERSION.to_owned(), mode: mode.to_owned() }
+}
+
+/// Enters namespaces in which hosts can be made: this program starts again in them.
+fn enter(net: Net) -> Result<Option<Enclosure>> {
+    match net {
+        Net::Loopback => Ok(None),
+        Net::Hosts => Ok(Some(Enclosure::enter().context("--net hosts")?)),
+        Net::Auto => match Enclosure::check() {
+            Err(why) if !has_entered() => {
+                say(&format!("loopback, without hosts of their own: {why}\n"))?;
+                Ok(None)
+            }
+            _ => Ok(Some(Enclosure::enter()?)),
+        },
+    }
 }
 
 /// Returns a flag that is set at the first signal to stop.
@@ -155,17 +187,30 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
 }
 
 fn measure(flags: &Run) -> Result<()> {
-    let plans = flags.experiments.plan(&conditions())?;
+    if !has_entered() {
+        // Mistakes are reported before anything starts.
+        flags.experiments.plan(&conditions(None))?;
+    }
+    let enclosure = enter(flags.net)?;
+    let conditions = conditions(enclosure.as_ref());
+    let plans = flags.experiments.plan(&conditions)?;
     let stop = stop_flag()?;
     let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
     fs::create_dir_all(&content).with_context(|| content.display().to_string())?;
     fs::create_dir_all(&flags.out).with_context(|| flags.out.display().to_string())?;
+    Machine::this(VERSION, &conditions.mode).write(&flags.out)?;
     let driver = Driver {
         latemux: env::current_exe()?,
         run: fs::canonicalize(&flags.out)?,
         content: fs::canonicalize(content)?,
+        enclosure: enclosure.as_ref(),
         stop: &stop,
     };
+    for cell in plans.iter().flat_map(|plan| &plan.cells) {
+        if let Some(why) = driver.lacks(cell) {
+            say(&format!("{} {} skipped: {why}, which needs hosts\n", cell.experiment, cell.key))?;
+        }
+    }
     let mut told = Ok(());
     let mut report = |line: &str| told = say(&format!("{line}\n"));
     let records = driver.run(&plans, flags.seed, &mut report)?;
@@ -173,9 +218,11 @@ fn measure(flags: &Run) -> Result<()> {
     if stop.load(Relaxed) {
         bail!("stopped: start it again to measure what is missing");
     }
+    let driver = &driver;
     let cells = plans.iter().map(|plan| (plan.repeats.min, &plan.cells));
     let missing = cells.flat_map(|(repeats, cells)| {
-        cells.iter().flat_map(move |cell| (0..repeats).map(move |repeat| (&cell.key, repeat)))
+        let measurable = cells.iter().filter(|cell| driver.lacks(cell).is_none());
+        measurable.flat_map(move |cell| (0..repeats).map(move |repeat| (&cell.key, repeat)))
     });
     let missing = missing.filter(|(key, repeat)| !records.has(key, *repeat)).count();
     ensure!(missing == 0, "{missing} measurements failed: start it again to repeat them");
@@ -204,7 +251,7 @@ fn run_task(flags: &RunTask) -> Result<()> {
 }
 
 fn show_plan(flags: &Plan) -> Result<()> {
-    let conditions = conditions();
+    let conditions = conditions(None);
     let plans = flags.experiments.plan(&conditions)?;
     if let Some(folder) = &flags.documents {
         for cell in plans.iter().flat_map(|plan| &plan.cells) {

@@ -2,22 +2,25 @@
 
 mod measure;
 mod record;
+mod site;
 
 pub use measure::Measured;
 pub use record::{Record, Records};
 
 use crate::{
     Error, content,
+    function::Function,
     nbmp::{Task, Workflow},
     plan::{Cell, Planned, block},
-    process::{Process, command},
+    process::Process,
+    task::Part,
 };
+use latemux_link::network::Enclosure;
+use site::Site;
 use std::{
-    collections::BTreeMap,
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::sleep,
     time::Duration,
@@ -41,6 +44,9 @@ pub struct Driver<'a> {
     pub run: PathBuf,
     /// The folder for titles, which is kept between runs.
     pub content: PathBuf,
+    /// The namespaces in which hosts are made. Without them, all functions share this machine's
+    /// loopback addresses.
+    pub enclosure: Option<&'a Enclosure>,
     /// Set when the run must stop.
     pub stop: &'a AtomicBool,
 }
@@ -65,7 +71,7 @@ impl Driver<'_> {
                     if self.stop.load(Relaxed) {
                         return Ok(records);
                     }
-                    if records.has(&cell.key, repeat) {
+                    if records.has(&cell.key, repeat) || self.lacks(cell).is_some() {
                         continue;
                     }
                     let measured = self.attempts(cell, repeat);
@@ -79,6 +85,13 @@ impl Driver<'_> {
             }
         }
         Ok(records)
+    }
+
+    /// Returns the reason why a cell cannot be measured in this way, if there is one.
+    pub fn lacks(&self, cell: &Cell) -> Option<String> {
+        let nodes = cell.graph.nodes().iter().filter(|_| self.enclosure.is_none());
+        let mut needs = nodes.filter_map(|node| Some((node, node.function.needs_hosts(&node.parameters)?)));
+        needs.next().map(|(node, name)| format!("'{}' has the parameter '{name}'", node.id))
     }
 
     fn attempts(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
@@ -110,31 +123,42 @@ impl Driver<'_> {
         let id = format!("lab-{}-r{}", cell.key, repeat + 1);
         let workflow = Workflow::new(id, format!("One cell of {}", cell.experiment), cell.graph.clone())?;
         write(&documents.join(format!("r{}.wdd", repeat + 1)), &workflow.to_json()?)?;
-        let addresses = addresses(&workflow)?;
-        let tasks =
-            Task::of(&workflow, |from, port| format!("http://{}/", addresses[&(from.to_owned(), port)]));
+        let mut site = match self.enclosure {
+            Some(enclosure) => Site::hosts(&workflow.graph, enclosure)?,
+            None => Site::loopback(&workflow.graph)?,
+        };
+        let tasks = Task::of(&workflow, |from, port| format!("http://{}/", site.address(from, port)));
         let mut running = Vec::new();
-        for task in &tasks {
-            let file = work.join(format!("{}.tdd", task.id));
-            write(&file, &task.to_json()?)?;
-            running.push(Process::start(&mut self.task(&file, work))?);
+        for (task, node) in tasks.iter().zip(workflow.graph.nodes()) {
+            if site.is_process(task.function) {
+                let file = work.join(format!("{}.tdd", task.id));
+                write(&file, &task.to_json()?)?;
+                let process =
+                    site.start(node, &self.latemux, |command| self.prepare(command, &file, work))?;
+                running.push((task, process));
+            }
         }
-        let outcome = self.wait(&tasks, &mut running);
+        let outcome = self.wait(&mut site, &mut running);
         // The client stops first, then each function before the one that it reads from.
-        while let Some(mut process) = running.pop() {
+        while let Some((_, mut process)) = running.pop() {
             process.interrupt();
             process.wait(STOP_WAIT);
         }
         outcome?;
+        for (link, carried) in site.carried() {
+            let part = Part { function: Function::Link.name().to_owned(), carried, ..Part::default() };
+            part.write(work, &workflow.task_id(&link))?;
+        }
         Measured::of(&tasks, work)
     }
 
     /// Waits until the load, which is the last task, has ended.
-    fn wait(&self, tasks: &[Task], running: &mut [Process]) -> Result<(), Error> {
+    fn wait(&self, site: &mut Site<'_>, running: &mut [(&Task, Process)]) -> Result<(), Error> {
         while !self.stop.load(Relaxed) {
-            for (at, (task, process)) in tasks.iter().zip(running.iter_mut()).enumerate() {
+            site.sample();
+            for (task, process) in &mut *running {
                 match process.ended() {
-                    Some(status) if at + 1 == tasks.len() && status.success() => return Ok(()),
+                    Some(status) if task.function == Function::Load && status.success() => return Ok(()),
                     Some(status) => {
                         return Err(Error::Lacking(format!("{}: its process ended: {status}", task.id)));
                     }
@@ -146,26 +170,12 @@ impl Driver<'_> {
         Err(Error::Lacking("stopped".to_owned()))
     }
 
-    fn task(&self, file: &Path, work: &Path) -> std::process::Command {
-        let mut task = command(&self.latemux);
+    /// Completes the command of a task.
+    fn prepare(&self, task: &mut Command, file: &Path, work: &Path) {
         task.args(["lab", "task"]).arg(file).arg("--folder").arg(work).arg("--content").arg(&self.content);
         let log = fs::File::create(file.with_extension("log")).map_or_else(|_| Stdio::null(), Stdio::from);
         task.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        task
     }
-}
-
-/// Finds a free port for each connection.
-fn addresses(workflow: &Workflow) -> Result<BTreeMap<(String, usize), SocketAddr>, Error> {
-    let mut held = Vec::new();
-    let mut addresses = BTreeMap::new();
-    for connection in workflow.graph.connections() {
-        let lacking = |error: std::io::Error| Error::Lacking(format!("no free port: {error}"));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lacking)?;
-        addresses.insert((connection.from.clone(), connection.port), listener.local_addr().map_err(lacking)?);
-        held.push(listener);
-    }
-    Ok(addresses)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

@@ -4,6 +4,7 @@ mod parameter;
 
 use crate::Error;
 use parameter::Value;
+pub(crate) use parameter::fraction;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
@@ -75,7 +76,7 @@ impl Function {
 
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
-        use Value::{Count, Duration, OneOf, Rate, RoundTrip, Text};
+        use Value::{Count, Duration, OneOf, Percentage, Rate, RoundTrip, Text};
         match self {
             Self::Storage => &[("content", Text, true), ("kind", OneOf(&["nginx"]), false)],
             Self::Origin => &[("config", Text, true), ("segment-duration", Duration, false)],
@@ -84,7 +85,13 @@ impl Function {
                 ("connections", OneOf(&["kept", "new"]), false),
             ],
             Self::Balance => &[("mode", OneOf(&["hash", "round-robin"]), true)],
-            Self::Link => &[("rate", Rate, false), ("rtt", RoundTrip, false)],
+            Self::Link => &[
+                ("rate", Rate, false),
+                ("rtt", RoundTrip, false),
+                ("queue", RoundTrip, false),
+                ("loss", Percentage, false),
+                ("congestion", OneOf(&["reno", "cubic", "bbr"]), false),
+            ],
             Self::Load => &[
                 ("kind", OneOf(&["list", "single", "sequence", "watch"]), true),
                 ("format", OneOf(FORMATS), true),
@@ -97,6 +104,13 @@ impl Function {
                 ("before", OneOf(&["none", "same", "dash", "smooth", "hls", "hds"]), false),
             ],
         }
+    }
+
+    /// Returns the first parameter that only a host of its own can provide: a TCP relay simulates
+    /// neither loss nor a queue.
+    pub(crate) fn needs_hosts(self, parameters: &Parameters) -> Option<&str> {
+        let needed = ["queue", "loss", "congestion"].into_iter().filter(|_| self == Self::Link);
+        needed.into_iter().find(|name| parameters.contains_key(*name))
     }
 
     /// Checks parameters against those that the function takes.
@@ -156,6 +170,11 @@ mod tests {
         refused(Function::Link, &[("rate", "0Mbit/s")], "not a bit rate");
         refused(Function::Link, &[("rtt", "20")], "not a duration");
         refused(Function::Link, &[("rtt", "20m")], "more than 10s");
+        assert_eq!(check(Function::Link, &[("loss", "0.5%"), ("queue", "200ms")]), Ok(()));
+        for wrong in ["1", "-1%", "101%", "NaN%", "%"] {
+            refused(Function::Link, &[("loss", wrong)], "not a percentage from 0% to 100%");
+        }
+        refused(Function::Link, &[("congestion", "vegas")], "not one of reno, cubic, bbr");
         let count = |count| [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", count)];
         assert_eq!(check(Function::Load, &count("50")), Ok(()));
         for wrong in ["0", "-1", "many", "1000001"] {

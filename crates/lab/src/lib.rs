@@ -10,6 +10,7 @@
 //! - [`content`]: titles on disk, and the paths that clients request
 //! - [`task`]: one function as a process
 //! - [`driver`]: cells measured on this machine
+//! - [`machine`]: the machine on which a run is measured
 //! - [`report`]: the results of a run, summed up
 
 pub mod content;
@@ -19,6 +20,7 @@ pub mod experiment;
 pub mod function;
 pub mod graph;
 mod http;
+pub mod machine;
 pub mod nbmp;
 pub mod nginx;
 pub mod plan;

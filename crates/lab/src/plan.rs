@@ -31,7 +31,7 @@ const KEY_DIGITS: usize = 12;
 pub struct Conditions {
     /// A digest of the program, or its version.
     pub program: String,
-    /// The way in which hosts are made: `loopback`.
+    /// The way in which hosts are made: `hosts` or `loopback`.
     pub mode: String,
 }
 

@@ -32,6 +32,11 @@ pub(crate) fn command(program: &Path) -> Command {
 }
 
 impl Process {
+    /// Returns the process of a child, which is killed when this value is dropped.
+    pub(crate) fn of(child: Child) -> Self {
+        Self { child }
+    }
+
     /// Starts a command that [`command`] has made.
     ///
     /// # Errors

@@ -102,7 +102,7 @@ fn serve(
     }
     process.interrupt();
     process.wait(STOP_WAIT);
-    Part::of_server(task.function, &own).write(place, &task.id)
+    Part::of_server(task.function, &own).write(&place.folder, &task.id)
 }
 
 /// Returns the command of a server.

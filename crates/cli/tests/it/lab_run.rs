@@ -1,5 +1,6 @@
 //! `latemux lab run`: cells measured on this machine, and what is left of them.
 
+use latemux_link::network::Enclosure;
 use latemux_testmedia::{process::tool, recipe};
 use serde_json::Value;
 use std::{
@@ -35,11 +36,23 @@ audio = '64kbit/s'
 /// A library with one experiment, and the folder of a run.
 struct Lab {
     folder: TempDir,
+    net: &'static str,
+}
+
+/// Returns the ways in which functions can reach each other on this machine.
+fn nets() -> Vec<&'static str> {
+    match Enclosure::check() {
+        Ok(()) => vec!["loopback", "hosts"],
+        Err(why) => {
+            println!("SKIPPED: hosts: {why}");
+            vec!["loopback"]
+        }
+    }
 }
 
 impl Lab {
     /// Makes the library, or returns `None` if nginx is not installed.
-    fn new() -> Option<Self> {
+    fn new(net: &'static str) -> Option<Self> {
         tool("nginx")?;
         let folder = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -51,6 +64,7 @@ impl Lab {
             "lab/setups/n-single.toml",
             "lab/setups/c.toml",
             "lab/setups/d.toml",
+            "lab/setups/lt-single.toml",
             "examples/setups/ipp.toml",
             "examples/setups/lt-single.toml",
         ] {
@@ -58,7 +72,7 @@ impl Lab {
         }
         fs::write(folder.path().join("lab/titles/short.toml"), TITLE).unwrap();
         fs::write(folder.path().join("lab/experiments/counts.toml"), EXPERIMENT).unwrap();
-        Some(Self { folder })
+        Some(Self { folder, net })
     }
 
     fn out(&self) -> PathBuf {
@@ -68,6 +82,7 @@ impl Lab {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
         command.args(["lab", "run"]).arg(self.folder.path().join("lab/experiments/counts.toml"));
+        command.args(["--net", self.net]);
         // Titles are made once for all tests.
         command.arg("--out").arg(self.out()).arg("--content").arg(recipe::folder().join("lab"));
         command
@@ -110,7 +125,7 @@ impl Lab {
 
 #[test]
 fn a_cache_of_indexes_saves_their_reads() {
-    let Some(lab) = Lab::new() else { return };
+    let Some(lab) = Lab::new("loopback") else { return };
     let path = lab.folder.path().join("lab/experiments/counts.toml");
     let indexed = EXPERIMENT
         .replace("layout = 'mp4'", "layout = 'mp4-index'")
@@ -137,7 +152,10 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn requests_and_bytes_of_each_cell_are_counted() {
-    let Some(lab) = Lab::new() else { return };
+    nets().into_iter().filter_map(Lab::new).for_each(|lab| count(&lab));
+}
+
+fn count(lab: &Lab) {
     let out = lab.run();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 6);
@@ -168,6 +186,12 @@ fn requests_and_bytes_of_each_cell_are_counted() {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
     let summary = fs::read_to_string(lab.out().join("summary.csv")).unwrap();
     assert_eq!(summary.lines().filter(|line| line.contains("setup=n-single,1,0,")).count(), 3, "{summary}");
+    let machine: Value = serde_json::from_slice(&fs::read(lab.out().join("machine.json")).unwrap()).unwrap();
+    assert_eq!(machine["net"], lab.net);
+    assert!(
+        machine["cores"].as_u64().unwrap() > 0 && machine["memory"].as_u64().unwrap() > 1 << 20,
+        "{machine}"
+    );
     // There is nothing left to measure.
     let again = lab.run();
     assert!(again.status.success() && again.stdout.is_empty());
@@ -176,7 +200,10 @@ fn requests_and_bytes_of_each_cell_are_counted() {
 
 #[test]
 fn a_run_that_was_killed_leaves_no_process_and_goes_on() {
-    let Some(lab) = Lab::new() else { return };
+    nets().into_iter().filter_map(Lab::new).for_each(|lab| kill_and_go_on(&lab));
+}
+
+fn kill_and_go_on(lab: &Lab) {
     let mut run = lab.start();
     lab.wait_until("a record", |lab| !lab.records().is_empty());
     signal(&run, "-KILL");
@@ -196,7 +223,10 @@ fn a_run_that_was_killed_leaves_no_process_and_goes_on() {
 
 #[test]
 fn a_run_that_was_interrupted_leaves_nothing() {
-    let Some(lab) = Lab::new() else { return };
+    nets().into_iter().filter_map(Lab::new).for_each(|lab| interrupt(&lab));
+}
+
+fn interrupt(lab: &Lab) {
     let run = lab.start();
     lab.wait_until("an origin", |lab| lab.processes().iter().any(|command| command.contains("--listen")));
     signal(&run, "-INT");
@@ -208,7 +238,7 @@ fn a_run_that_was_interrupted_leaves_nothing() {
 
 #[test]
 fn a_function_that_does_not_start_is_a_failure_of_its_cell() {
-    let Some(lab) = Lab::new() else { return };
+    let Some(lab) = Lab::new("loopback") else { return };
     let ipp = lab.folder.path().join("examples/setups/ipp.toml");
     fs::write(ipp, "no_such_key = 1").unwrap();
     let out = lab.run();
@@ -216,4 +246,39 @@ fn a_function_that_does_not_start_is_a_failure_of_its_cell() {
     assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
     assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
     assert!(lab.processes().is_empty());
+}
+
+#[test]
+fn links_are_lines_between_hosts_and_cells_that_need_them_are_skipped_without() {
+    for lab in nets().into_iter().filter_map(Lab::new) {
+        let links =
+            "links = { wan = { rate = '16Mbit/s', rtt = '20ms', loss = '1%', congestion = 'reno' } }\nload";
+        let far = EXPERIMENT
+            .replace("load", links)
+            .replace("['none', 'same', 'hls']", "['none']")
+            .replace("'n-single'", "'lt-single'");
+        fs::write(lab.folder.path().join("lab/experiments/counts.toml"), far).unwrap();
+        let out = lab.run();
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(out.status.success(), "{text} {}", String::from_utf8_lossy(&out.stderr));
+        if lab.net == "loopback" {
+            let skipped = "skipped: 'wan' has the parameter 'loss', which needs hosts";
+            assert_eq!(text.lines().filter(|line| line.ends_with(skipped)).count(), 2, "{text}");
+            assert!(lab.records().is_empty());
+            continue;
+        }
+        assert_eq!(lab.records().len(), 2);
+        for record in lab.records() {
+            let measured = &record["measured"];
+            assert_eq!(measured["failures"], 0, "{record}");
+            let (carried, read) =
+                (measured["link_bytes"].as_u64().unwrap(), measured["storage_bytes"].as_u64().unwrap());
+            // Heads of responses, and those of packets.
+            assert!(carried > read && carried < 2 * read, "{record}");
+            // At this rate the bytes alone take so long, and each request a round trip.
+            let requests = measured["storage_requests"].as_u64().unwrap();
+            assert!(measured["seconds"].as_f64().unwrap() > read as f64 / 2e6, "{record}");
+            assert!(requests > 0, "{record}");
+        }
+    }
 }

@@ -27,6 +27,8 @@ pub(super) enum Value {
     RoundTrip,
     /// A bit rate such as `100Mbit/s`.
     Rate,
+    /// A percentage from `0%` to `100%`.
+    Percentage,
 }
 
 impl Value {
@@ -46,8 +48,16 @@ impl Value {
             Self::Duration => at_most(text, MAX_DURATION),
             Self::RoundTrip => at_most(text, MAX_ROUND_TRIP),
             Self::Rate => text.parse::<BitRate>().map(|_| ()),
+            Self::Percentage => fraction(text).map(|_| ()),
         }
     }
+}
+
+/// Parses a percentage as a fraction from 0 to 1.
+pub(crate) fn fraction(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "not a percentage from 0% to 100%".to_owned())
 }
 
 /// Checks that a text is a duration of at most `most`.

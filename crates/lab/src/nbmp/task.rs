@@ -60,7 +60,7 @@ impl Task {
     pub fn of(workflow: &Workflow, url: impl Fn(&str, usize) -> String) -> Vec<Self> {
         let graph = &workflow.graph;
         let task = |node: &crate::graph::Node| Self {
-            id: format!("{}-{}", node.id, workflow.id),
+            id: workflow.task_id(&node.id),
             function: node.function,
             parameters: node.parameters.clone(),
             inputs: graph.inputs(&node.id).map(|input| url(&input.from, input.port)).collect(),

@@ -101,6 +101,11 @@ impl Workflow {
         Ok(Self { id, description, graph })
     }
 
+    /// Returns the id of the task of a function: that of the function, and that of the workflow.
+    pub fn task_id(&self, function: &str) -> String {
+        format!("{function}-{}", self.id)
+    }
+
     /// Writes the document.
     ///
     /// # Errors

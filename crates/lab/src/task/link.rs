@@ -24,6 +24,13 @@ pub struct Carried {
     pub bytes: u64,
 }
 
+impl Carried {
+    /// Returns the state at this moment.
+    pub(crate) fn now(bytes: u64) -> Self {
+        Self { time: super::load::wall_clock(), bytes }
+    }
+}
+
 /// Runs a link until `stop` is set.
 pub(super) fn run(
     task: &nbmp::Task,
@@ -48,12 +55,13 @@ pub(super) fn run(
         while !stop.load(Relaxed) {
             let bytes = links.iter().map(Link::carried).sum();
             if carried.last().is_none_or(|last| last.bytes != bytes) {
-                carried.push(Carried { time: super::load::wall_clock(), bytes });
+                carried.push(Carried::now(bytes));
             }
             tokio::time::sleep(POLL).await;
         }
         Ok(carried)
     });
     let carried = carried.map_err(lacking)?;
-    Part { function: task.function.name().to_owned(), carried, ..Part::default() }.write(place, &task.id)
+    Part { function: task.function.name().to_owned(), carried, ..Part::default() }
+        .write(&place.folder, &task.id)
 }

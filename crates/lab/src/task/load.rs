@@ -78,7 +78,7 @@ pub(super) fn run(
         return Ok(());
     }
     Part { function: task.function.name().to_owned(), measured_from, ..Part::default() }
-        .write(place, &task.id)
+        .write(&place.folder, &task.id)
 }
 
 /// Runs `latemux load`. Failed requests are in its results, and so do not fail the task.

@@ -1,6 +1,5 @@
 //! The part of a cell's results that one task has measured.
 
-use super::Place;
 use crate::{Error, function::Function, http};
 use serde::{Deserialize, Serialize};
 use std::{fs, io, path::Path};
@@ -55,8 +54,8 @@ impl Part {
     ///
     /// # Errors
     /// If the file cannot be written, for instance because the disk is full.
-    pub fn write(&self, place: &Place, id: &str) -> Result<(), Error> {
-        let path = place.folder.join(format!("{id}.json"));
+    pub fn write(&self, folder: &Path, id: &str) -> Result<(), Error> {
+        let path = folder.join(format!("{id}.json"));
         let bytes = serde_json::to_vec(self).map_err(|error| Error::invalid(error.to_string()))?;
         fs::write(&path, bytes).map_err(|error| Error::file(&path, &error))
     }
