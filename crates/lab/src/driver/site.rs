@@ -10,7 +10,7 @@ use crate::{
 use latemux_link::network::{Cable, Congestion, Enclosure, Host, Line, Network};
 use latemux_quantity::TimeSpan;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
@@ -64,8 +64,8 @@ impl<'a> Site<'a> {
         let mut network = Network::new(enclosure);
         let mut by_name = BTreeMap::new();
         for name in graph.nodes().iter().filter_map(|node| node.host.as_ref()) {
-            if !by_name.contains_key(name) {
-                by_name.insert(name.clone(), network.host(name).map_err(lacking)?);
+            if let Entry::Vacant(unknown) = by_name.entry(name.clone()) {
+                unknown.insert(network.host(name).map_err(lacking)?);
             }
         }
         let mut addresses: BTreeMap<(String, usize), SocketAddr> = BTreeMap::new();
@@ -92,11 +92,13 @@ impl<'a> Site<'a> {
                 }
                 None => {
                     // One cable carries all connections in this direction.
-                    if !plain.contains_key(&(from, to)) {
-                        let cable = network.connect(first, second, Line::default()).map_err(lacking)?;
-                        plain.insert((from, to), cable);
-                    }
-                    plain[&(from, to)].first
+                    let cable = match plain.entry((from, to)) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(unknown) => {
+                            unknown.insert(network.connect(first, second, Line::default()).map_err(lacking)?)
+                        }
+                    };
+                    cable.first
                 }
             };
             let address = SocketAddr::from((address, port));
