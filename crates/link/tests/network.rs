@@ -71,7 +71,7 @@ fn send(host: &Host, address: Ipv4Addr, bytes: usize, connections: usize) -> Soc
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at % 251) as u8).collect()
+    (0..=250).cycle().take(bytes).collect()
 }
 
 /// Returns the time in which a client on a host connects and receives everything.
@@ -192,6 +192,7 @@ fn commands_run_on_their_host() {
 }
 
 /// Makes a network with a command on a host, prints the namespace, and ends as `how` says.
+#[expect(clippy::zombie_processes, reason = "the end of the program is to end it")]
 fn hold(how: &str) {
     let enclosure = Enclosure::enter().unwrap();
     let mut network = Network::new(&enclosure);
