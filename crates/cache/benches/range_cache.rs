@@ -58,7 +58,7 @@ impl Storage for Generated {
                 (len > 0).then(|| (Ok(Bytes::from(frame)), at + len))
             });
             let object = ObjectMeta { size: self.size, version: self.version() };
-            Ok(Read { object, range, body: body.boxed() })
+            Ok(Read { object, range, body: body.boxed(), is_in_memory: false })
         }
         .boxed()
     }

@@ -151,6 +151,17 @@ impl Config {
         self.memory / 8
     }
 
+    /// Returns the bytes of memory for units, fills and tables.
+    pub(crate) fn budget(&self) -> u64 {
+        self.memory - self.spare() - self.holes()
+    }
+
+    /// Returns the bytes of evicted units that readers may still hold without more memory than the
+    /// budget. Up to this limit, other units are evicted for them.
+    pub fn pinnable(&self) -> u64 {
+        self.budget() / 2
+    }
+
     /// Returns the most bytes that all fills together may hold. A fill takes twice the size of its
     /// units, because each unit is copied once.
     pub(crate) fn filling(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! The range cache as a storage.
 
 use crate::{
-    Outcome,
+    Outcome, Tier,
     counters::bypass,
     fetch::body::RangeBody,
     memory::object::{Names, Object},
@@ -53,7 +53,8 @@ impl RangeCache {
         self.store.counters.count(outcome);
         body.open().await?;
         let body = stream::try_unfold(body, RangeBody::next).boxed();
-        Ok(Read { object: meta, range, body })
+        let is_in_memory = outcome == Outcome::Hit(Tier::Memory);
+        Ok(Read { object: meta, range, body, is_in_memory })
     }
 
     /// Returns the object and the range that a read asks for, if the cache can serve it.

@@ -123,13 +123,13 @@ impl Store {
     }
 
     /// Evicts units until everything fits into the budget. Evicting does not free the bytes that
-    /// readers hold, so at most half of the budget is given up for them.
+    /// readers hold, so at most [`Config::pinnable`] bytes are given up for them.
     fn make_room(&self) {
-        let budget = self.config.memory - self.config.spare() - self.config.holes();
+        let budget = self.config.budget();
         while self.gauge.total() > budget {
             let kept = {
                 let mut policy = lock(&self.policy);
-                if policy.bytes() + self.gauge.reserved() <= budget / 2 {
+                if policy.bytes() + self.gauge.reserved() <= budget - self.config.pinnable() {
                     return;
                 }
                 policy.evict()

@@ -86,8 +86,9 @@ impl App {
         }
         let _ = metrics.back_ends.set(source_options.registry.clone());
         let is_cached = cache.is_some();
-        let unit = cache.as_ref().map_or(0, |cache| cache.limits().unit);
-        let responses = ResponseMemory::new(config.memory.responses, unit);
+        let limits = cache.as_ref().map(|cache| cache.limits());
+        let (unit, pinnable) = limits.map_or((0, 0), |limits| (limits.unit, limits.pinnable()));
+        let responses = ResponseMemory::new(config.memory.responses, unit, pinnable);
         let connections = Connections::new(responses.clone(), &config.http);
         let _ = metrics.clients.set(watch_clients(responses.clone(), connections.clone()));
         let in_flight = source_options.max_in_flight;

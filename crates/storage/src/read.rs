@@ -99,6 +99,8 @@ pub struct Read {
     /// Exactly `range.end - range.start` bytes, in frames of any size as they arrive. A body that
     /// ends early ends with an error. Dropping the body ends the transfer.
     pub body: BoxStream<'static, Result<Bytes, StorageError>>,
+    /// True if the bytes are parts of what a cache holds in memory, and counts as such.
+    pub is_in_memory: bool,
 }
 
 impl std::fmt::Debug for Read {

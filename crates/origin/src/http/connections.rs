@@ -237,7 +237,7 @@ mod tests {
             max_connections_per_address: per_address,
             ..HttpConfig::default()
         };
-        Connections::new(ResponseMemory::new(64 << 20, 0), &config)
+        Connections::new(ResponseMemory::new(64 << 20, 0, 0), &config)
     }
 
     fn address(number: u8) -> IpAddr {

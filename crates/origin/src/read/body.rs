@@ -9,7 +9,7 @@ use crate::{
     read::first_byte_wait::FirstByteWait,
     read::prefetch::PrefetchGuard,
     read::reader::SourceReader,
-    read::room::lock,
+    read::room::{Use, lock},
     title::titles::LoadedTitle,
 };
 use bytes::{Buf, Bytes, BytesMut};
@@ -396,7 +396,7 @@ impl PlanBody {
         }
         match std::mem::take(&mut this.reserved) {
             0 => self.charge.use_small_frame(),
-            reserved => self.charge.give_back_with_frame(reserved as u64),
+            reserved => self.charge.give_back_with_frame(reserved as u64, Use::Ahead),
         }
         let len = usize::try_from(self.left.min(have)).unwrap_or(usize::MAX);
         Poll::Ready(Ok(this.out.split_to(len).freeze()))

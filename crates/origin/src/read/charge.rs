@@ -33,10 +33,9 @@ pub(crate) const SMALL_FRAME: usize = 32 << 10;
 pub(crate) struct Charge {
     /// `None` if nothing limits the memory, as for commands that write files.
     room: Option<(Arc<Room>, Arc<ClientShare>)>,
-    /// Bytes reserved now.
-    reserved: AtomicU64,
-    /// Bytes of these that only the current frame keeps in memory.
-    framed: AtomicU64,
+    own: Account,
+    /// Bytes of units of the range cache.
+    pinned: Account,
     /// True if the current frame has the bytes of [`SMALL_FRAME`].
     has_small: AtomicBool,
     /// True while a frame waits for the client.
@@ -47,6 +46,15 @@ pub(crate) struct Charge {
     /// Empty list for the slices of the next frame, whose memory the last frame has used.
     slices: Mutex<VecDeque<Bytes>>,
     is_too_slow: AtomicBool,
+}
+
+/// Bytes that a response has reserved for one use.
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes reserved now.
+    reserved: AtomicU64,
+    /// Bytes of these that only the current frame keeps in memory.
+    framed: AtomicU64,
 }
 
 impl Charge {
@@ -89,36 +97,45 @@ impl Charge {
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         let is_free = self.try_reserve(bytes);
         if is_free {
-            self.give_back(bytes);
+            self.give_back(bytes, Use::Ahead);
         }
         is_free
     }
 
-    fn reserve(&self, bytes: u64, purpose: Use) -> bool {
+    /// Reserves bytes for a use, if they are free.
+    pub(crate) fn reserve(&self, bytes: u64, purpose: Use) -> bool {
         let Some((room, client)) = &self.room else { return true };
         let is_reserved = room.reserve(client, bytes, purpose);
         if is_reserved {
-            self.reserved.fetch_add(bytes, Relaxed);
+            self.account(purpose).reserved.fetch_add(bytes, Relaxed);
         }
         is_reserved
     }
 
-    pub(crate) fn give_back(&self, bytes: u64) {
+    fn account(&self, purpose: Use) -> &Account {
+        match purpose {
+            Use::Least | Use::Ahead => &self.own,
+            Use::Pinned => &self.pinned,
+        }
+    }
+
+    /// Gives back bytes that were reserved for the same use.
+    pub(crate) fn give_back(&self, bytes: u64, purpose: Use) {
         if let Some((room, client)) = self.room.as_ref().filter(|_| bytes > 0) {
-            self.reserved.fetch_sub(bytes, Relaxed);
-            room.give_back(client, bytes);
+            self.account(purpose).reserved.fetch_sub(bytes, Relaxed);
+            room.give_back(client, bytes, purpose);
         }
     }
 
     /// Gives back reserved bytes once the client has taken the frame that is being made.
-    pub(crate) fn give_back_with_frame(&self, bytes: u64) {
-        self.framed.fetch_add(bytes, Relaxed);
+    pub(crate) fn give_back_with_frame(&self, bytes: u64, purpose: Use) {
+        self.account(purpose).framed.fetch_add(bytes, Relaxed);
     }
 
     /// Returns the bytes reserved now.
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> u64 {
-        self.reserved.load(Relaxed)
+        self.own.reserved.load(Relaxed) + self.pinned.reserved.load(Relaxed)
     }
 
     /// Returns the bytes that stay in memory for a slice of a unit of the range cache, or 0 if
@@ -152,7 +169,9 @@ impl Charge {
                 return Poll::Pending;
             }
         }
-        self.give_back(self.framed.swap(0, Relaxed));
+        for purpose in [Use::Ahead, Use::Pinned] {
+            self.give_back(self.account(purpose).framed.swap(0, Relaxed), purpose);
+        }
         self.has_small.store(false, Relaxed);
         Poll::Ready(())
     }
@@ -185,7 +204,9 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         if let Some((room, client)) = &self.room {
-            room.give_back(client, self.reserved.load(Relaxed));
+            for purpose in [Use::Ahead, Use::Pinned] {
+                room.give_back(client, self.account(purpose).reserved.load(Relaxed), purpose);
+            }
             client.requests.fetch_sub(1, Relaxed);
             room.end_request();
         }

@@ -5,6 +5,7 @@ use crate::{
     config::{Reach, ReadConfig},
     observe::trace::Trace,
     read::charge::{Charge, SMALL_FRAME},
+    read::room::Use,
     title::indexed::IndexedObject,
 };
 use bytes::{Bytes, BytesMut};
@@ -61,6 +62,8 @@ struct Transfer {
     needed: Option<u64>,
     /// Bytes reserved because the chunks may keep a whole unit of the range cache in memory.
     pinned: u64,
+    /// Use for which the bytes of the chunks themselves are reserved.
+    purpose: Use,
 }
 
 enum State {
@@ -247,10 +250,10 @@ impl Fetch {
         let charge = &self.charge;
         let is_passed = |chunk: &mut Chunk| offset.is_none_or(|offset| chunk.end() <= offset);
         while let Some(chunk) = transfer.chunks.pop_front_if(is_passed) {
-            charge.give_back_with_frame(chunk.reserved);
+            charge.give_back_with_frame(chunk.reserved, transfer.purpose);
         }
         if offset.is_none() {
-            charge.give_back_with_frame(std::mem::take(&mut transfer.pinned));
+            charge.give_back_with_frame(std::mem::take(&mut transfer.pinned), Use::Pinned);
         }
     }
 
@@ -267,7 +270,8 @@ impl Fetch {
             dropped |= !matches!(transfer.state, State::Waiting) || !transfer.chunks.is_empty();
             // The frame that waits for the client may hold some of these bytes.
             let reserved = transfer.chunks.iter().map(|chunk| chunk.reserved).sum::<u64>();
-            self.charge.give_back_with_frame(reserved + std::mem::take(&mut transfer.pinned));
+            self.charge.give_back_with_frame(reserved, transfer.purpose);
+            self.charge.give_back_with_frame(std::mem::take(&mut transfer.pinned), Use::Pinned);
             transfer.chunks.clear();
             transfer.state = State::Waiting;
             (transfer.received, transfer.requested) = (needed, needed);
@@ -366,6 +370,7 @@ impl Fetch {
             let Poll::Ready(opened) = read.poll_unpin(cx) else { continue };
             transfer.state = match opened {
                 Ok(read) if read.range == (transfer.received..transfer.requested) => {
+                    transfer.purpose = if read.is_in_memory { Use::Pinned } else { Use::Ahead };
                     State::Streaming(read.body)
                 }
                 Ok(read) => {
@@ -400,7 +405,8 @@ impl Transfer {
         let start = range.start;
         let (state, chunks) = (State::Waiting, VecDeque::new());
         let needed = Some(start);
-        Self { object, range, reach, state, chunks, received: start, requested: start, needed, pinned: 0 }
+        let (received, requested, pinned, purpose) = (start, start, 0, Use::Ahead);
+        Self { object, range, reach, state, chunks, received, requested, needed, pinned, purpose }
     }
 
     /// Returns the bytes from `offset` on if they have arrived.
@@ -458,12 +464,13 @@ impl Transfer {
     /// unit keeps all of it in memory. A transfer has at most two such slices that are not whole
     /// units: the first and the last.
     fn reserve(&mut self, length: u64, charge: &Charge) -> u64 {
-        let pinned = if self.pinned > 0 { 0 } else { charge.unit() };
-        if !charge.try_reserve(length + pinned) {
-            return 0;
+        if self.pinned == 0 && charge.unit() > 0 {
+            if !charge.reserve(charge.unit(), Use::Pinned) {
+                return 0;
+            }
+            self.pinned = charge.unit();
         }
-        self.pinned += pinned;
-        length
+        if charge.reserve(length, self.purpose) { length } else { 0 }
     }
 }
 

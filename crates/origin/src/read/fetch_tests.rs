@@ -51,7 +51,7 @@ fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<IndexedObject>], config:
 /// Returns the charge of a request. If `is_tight` is true, there is no memory for more than the
 /// least. `unit` is the size of the range cache's units, or 0.
 fn charge(is_tight: bool, unit: u64) -> Arc<Charge> {
-    let memory = ResponseMemory::new(if is_tight { 80 << 10 } else { 64 << 20 }, unit);
+    let memory = ResponseMemory::new(if is_tight { 80 << 10 } else { 64 << 20 }, unit, 0);
     let room = Room::new(&memory, &Arc::default());
     Charge::begin(room.clone(), room.peer().clone(), 0).unwrap()
 }

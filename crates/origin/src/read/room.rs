@@ -21,6 +21,9 @@ pub(crate) enum Use {
     Least,
     /// The response is faster with it.
     Ahead,
+    /// The response keeps units of the range cache in memory. The cache evicts others for them, so
+    /// they take memory only beyond what it gives up.
+    Pinned,
 }
 
 /// The reader of a response, which can give back what it holds.
@@ -36,7 +39,12 @@ pub(crate) struct ResponseMemory {
     limit: u64,
     /// Bytes that stay in memory for a slice of a unit of the range cache. 0 without such a cache.
     unit: u64,
+    /// Bytes of pinned units that lie within the budget of the range cache.
+    pinnable: u64,
+    /// Bytes reserved for anything but pinned units.
     used: AtomicU64,
+    /// Bytes of pinned units. A unit that several responses pin is counted for each of them.
+    pinned: AtomicU64,
     began: Instant,
     rooms: Mutex<Vec<Weak<Room>>>,
     /// Number of times that a response gave back its source bytes because its client was slow.
@@ -45,12 +53,14 @@ pub(crate) struct ResponseMemory {
 
 impl ResponseMemory {
     /// Creates the memory, with at most `limit` bytes. `unit` is the size of the range cache's
-    /// units.
-    pub(crate) fn new(limit: u64, unit: u64) -> Arc<Self> {
+    /// units. It has room for `pinnable` bytes of units that only responses keep.
+    pub(crate) fn new(limit: u64, unit: u64, pinnable: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
             unit,
+            pinnable,
             used: AtomicU64::new(0),
+            pinned: AtomicU64::new(0),
             began: Instant::now(),
             rooms: Mutex::default(),
             pauses: AtomicU64::new(0),
@@ -61,8 +71,16 @@ impl ResponseMemory {
         self.limit
     }
 
+    /// Returns the bytes in use, with those of pinned units that the range cache has no room for.
     pub(crate) fn used(&self) -> u64 {
-        self.used.load(Relaxed)
+        self.used.load(SeqCst) + self.pinned.load(SeqCst).saturating_sub(self.pinnable)
+    }
+
+    fn counter(&self, purpose: Use) -> &AtomicU64 {
+        match purpose {
+            Use::Least | Use::Ahead => &self.used,
+            Use::Pinned => &self.pinned,
+        }
     }
 
     pub(crate) fn pauses(&self) -> u64 {
@@ -189,20 +207,22 @@ impl Room {
     pub(crate) fn reserve(&self, client: &ClientShare, bytes: u64, purpose: Use) -> bool {
         let limit = match purpose {
             Use::Least => self.memory.limit,
-            Use::Ahead => self.memory.limit / 2,
+            Use::Ahead | Use::Pinned => self.memory.limit / 2,
         };
-        let used = self.memory.used.fetch_add(bytes, SeqCst).saturating_add(bytes);
+        self.memory.counter(purpose).fetch_add(bytes, SeqCst);
         let of_client = client.used.fetch_add(bytes, SeqCst).saturating_add(bytes);
         let is_small = of_client <= self.memory.limit / 16;
-        let fits = used <= if is_small { limit } else { limit / 4 * 3 };
+        let fits = self.memory.used() <= if is_small { limit } else { limit / 4 * 3 };
         if !fits {
-            self.give_back(client, bytes);
+            self.give_back(client, bytes, purpose);
         }
         fits
     }
 
-    pub(crate) fn give_back(&self, client: &ClientShare, bytes: u64) {
-        self.memory.used.fetch_sub(bytes, SeqCst);
+    /// Gives back bytes that were reserved for the same use. [`Use::Least`] and [`Use::Ahead`] are
+    /// counted together.
+    pub(crate) fn give_back(&self, client: &ClientShare, bytes: u64, purpose: Use) {
+        self.memory.counter(purpose).fetch_sub(bytes, SeqCst);
         client.used.fetch_sub(bytes, SeqCst);
     }
 
@@ -243,23 +263,34 @@ mod tests {
 
     #[test]
     fn one_client_cannot_take_the_last_quarter() {
-        let memory = ResponseMemory::new(1600, 0);
+        let memory = ResponseMemory::new(1600, 0, 0);
         let greedy = Room::new(&memory, &Arc::default());
         let taken = take_all(&greedy, Use::Least);
         assert_eq!(taken, 1200);
         let normal = Room::new(&memory, &Arc::default());
         assert_eq!(take_all(&normal, Use::Least), 100, "a sixteenth");
         assert_eq!(memory.used(), 1300);
-        greedy.give_back(greedy.peer(), taken);
+        greedy.give_back(greedy.peer(), taken, Use::Least);
         assert!(normal.reserve(normal.peer(), 300, Use::Least));
     }
 
     #[test]
     fn half_of_the_memory_is_kept_for_what_responses_cannot_do_without() {
-        let memory = ResponseMemory::new(1600, 0);
+        let memory = ResponseMemory::new(1600, 0, 0);
         let room = Room::new(&memory, &Arc::default());
         assert_eq!(take_all(&room, Use::Ahead), 600);
         assert_eq!(take_all(&room, Use::Least), 600);
         assert_eq!(memory.used(), 1200);
+    }
+
+    #[test]
+    fn pinned_units_take_memory_only_beyond_what_the_cache_gives_up() {
+        let memory = ResponseMemory::new(1600, 10, 1000);
+        let room = Room::new(&memory, &Arc::default());
+        assert_eq!(take_all(&room, Use::Pinned), 1600, "1,000 of the cache, and 600 of the responses");
+        assert_eq!(memory.used(), 600);
+        room.give_back(room.peer(), 1600, Use::Pinned);
+        assert_eq!(memory.used(), 0);
+        assert_eq!(take_all(&room, Use::Ahead), 600, "other bytes have no place in the cache");
     }
 }

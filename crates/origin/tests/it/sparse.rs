@@ -55,6 +55,7 @@ impl Storage for Sparse {
                 object: ObjectMeta { size: object.size, version },
                 range,
                 body: stream::iter([Ok(bytes)]).boxed(),
+                is_in_memory: false,
             })
         }
         .boxed()

@@ -478,6 +478,7 @@ impl Storage for Folder {
                 object,
                 range,
                 body: first.chain(stream::try_unfold(rest, RemainingBody::next)).boxed(),
+                is_in_memory: false,
             })
         }
         .boxed()

@@ -64,7 +64,8 @@ impl Memory {
         let range = request.want.within(version.size).ok_or_else(out)?;
         let frame = bytes.slice(in_memory(&range).ok_or_else(out)?);
         let body = stream::iter((!frame.is_empty()).then_some(Ok(frame))).boxed();
-        Ok(Read { object: ObjectMeta { size: version.size, version: version.clone() }, range, body })
+        let object = ObjectMeta { size: version.size, version: version.clone() };
+        Ok(Read { object, range, body, is_in_memory: false })
     }
 
     fn list_now(&self, request: ListRequest<'_>) -> Result<Listing, StorageError> {

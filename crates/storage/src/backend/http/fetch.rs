@@ -118,7 +118,8 @@ impl Fetch {
             end: range.end,
             budget,
         };
-        Ok(Read { object, range, body: stream::try_unfold(transfer, Transfer::next).boxed() })
+        let body = stream::try_unfold(transfer, Transfer::next).boxed();
+        Ok(Read { object, range, body, is_in_memory: false })
     }
 
     /// Sends a request until there is a response or the budget is used up.
