@@ -86,7 +86,7 @@ impl App {
         }
         let _ = metrics.back_ends.set(source_options.registry.clone());
         let is_cached = cache.is_some();
-        let limits = cache.as_ref().map(|cache| cache.limits());
+        let limits = cache.as_ref().map(Cache::limits);
         let (unit, pinnable) = limits.map_or((0, 0), |limits| (limits.unit, limits.pinnable()));
         let responses = ResponseMemory::new(config.memory.responses, unit, pinnable);
         let connections = Connections::new(responses.clone(), &config.http);

@@ -11,7 +11,12 @@ use http_body_util::BodyExt;
 use latemux_origin::{Origin, OriginConfig};
 use latemux_storage::{Memory, counting::Counting};
 use latemux_testmedia::recipe;
-use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 /// Requests a URL, and returns the ETag and the body of the response.
 async fn ask(origin: &Origin, url: &str, gzip: bool) -> (String, Bytes) {
@@ -63,22 +68,31 @@ async fn joins(server: &Server) -> String {
     text.lines().find(|line| line.starts_with(name)).unwrap().rsplit_once(' ').unwrap().1.to_owned()
 }
 
-/// A manifest that was requested in both forms at one time was planned twice.
-#[tokio::test]
-async fn both_forms_of_a_manifest_share_one_plan() {
+/// A manifest that was requested in both forms at one time was planned twice. The only thread for
+/// plans is kept busy until both requests wait for it.
+#[test]
+fn both_forms_of_a_manifest_share_one_plan() {
     let sound = "-f lavfi -i sine=frequency=440:sample_rate=48000:duration=60 -c:a aac -b:a 32k";
     let memory = Arc::new(Memory::new());
     memory.put(key("sound.m4a"), fs::read(recipe::make("a-minute", "m4a", sound)).unwrap());
-    // So many segments are planned on the blocking pool, where both requests have to wait.
+    // So many segments are planned on the blocking pool.
     let short = OriginConfig { segment_duration: Duration::from_millis(100), ..config() };
-    for (first, second) in [(false, true), (true, false)] {
-        let origin = Origin::new(memory.clone(), short.clone());
-        let server = Server::of(origin.clone(), None).await;
-        assert!(origin.title("sound.m4a").await.unwrap().title.grid().segment_count() > 512);
-        let url = "/sound.m4a/.mpd";
-        let (one, two) = tokio::join!(ask(&origin, url, first), ask(&origin, url, second));
-        assert_ne!(one, two);
-        // One of the requests found that the other one was planning.
-        assert_eq!(joins(&server).await, "1", "{first}");
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        for (first, second) in [(false, true), (true, false)] {
+            let origin = Origin::new(memory.clone(), short.clone());
+            let server = Server::of(origin.clone(), None).await;
+            assert!(origin.title("sound.m4a").await.unwrap().title.grid().segment_count() > 512);
+            let (release, released) = mpsc::channel();
+            let busy = tokio::task::spawn_blocking(move || released.recv());
+            let url = "/sound.m4a/.mpd";
+            let both_wait = async { release.send(()).unwrap() };
+            let (one, two, ()) =
+                tokio::join!(biased; ask(&origin, url, first), ask(&origin, url, second), both_wait);
+            busy.await.unwrap().unwrap();
+            assert_ne!(one, two);
+            // One of the requests found that the other one was planning.
+            assert_eq!(joins(&server).await, "1", "{first}");
+        }
+    });
 }
