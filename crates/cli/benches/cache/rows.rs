@@ -5,12 +5,12 @@ use latemux_testmedia::process::tool;
 use std::{process::ExitCode, time::Instant};
 
 /// A row measures something, and reports it with its limit.
-pub type Row<B> = fn(&B, &mut Report);
+pub(crate) type Row<B> = fn(&B, &mut Report);
 
 /// Measures the rows that `ROWS` names, or all of them if it is `all`, with what `prepare` makes.
 /// `prepare` gets the flags of `WITH`, which are added to every `latemux serve`. The exit code is 1
 /// if a limit does not hold, or if a tool is missing.
-pub fn measure<B>(
+pub(crate) fn measure<B>(
     bench: &'static str,
     rows: &[(&'static str, Row<B>)],
     tools: &[&str],
