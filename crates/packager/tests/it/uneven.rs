@@ -9,7 +9,7 @@ use crate::{
     smooth, ts,
 };
 use dash_mpd_core::check_conformity;
-use latemux_index::media::TrackKind;
+use latemux_index::{media::TrackKind, title::TitleTrack};
 use latemux_packager::{Resource, address::DashTemplate};
 use latemux_testmedia::{origin::Origin, probe::Packet, recipe::make};
 use std::{path::PathBuf, time::Duration};
@@ -188,7 +188,7 @@ fn frames_of_a_minute_made_segments_of_a_minute() {
         let (text, playlist) = multivariant(&mut origin, "");
         assert!(playlist.alternatives.is_empty(), "{text}");
         assert_eq!(durations(&mut origin, &variants(&playlist)[0].uri), [2000; 32]);
-        assert_eq!(origin.title.tracks().iter().map(|track| track.segment_count()).max(), Some(32));
+        assert_eq!(origin.title.tracks().iter().map(TitleTrack::segment_count).max(), Some(32));
         let reasons: Vec<_> = origin.title.problems().iter().map(|problem| problem.reason).collect();
         assert_eq!(reasons, ["repeated_frames"]);
     }
