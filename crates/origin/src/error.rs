@@ -300,12 +300,6 @@ impl Error {
         }
     }
 
-    /// Returns true if the present state of a title is not known, because storage failed or the
-    /// work to find out was refused.
-    pub(crate) fn leaves_title_unknown(&self) -> bool {
-        self.is_outage() || matches!(self.cause(), Self::TitleBusy { .. })
-    }
-
     /// Returns true if the object may have grown since it was indexed: the title has no such track
     /// or segment, or an object ends before one.
     pub(crate) fn is_missing_media(&self) -> bool {

@@ -176,7 +176,7 @@ impl Titles {
     }
 
     /// Compares a known title with storage, and returns the current one. If storage fails or is
-    /// slow, or if there is no place to make the current one, returns the known one.
+    /// slow, returns the known one.
     async fn compare(self: &Arc<Self>, known: Arc<LoadedTitle>) -> Result<Arc<LoadedTitle>, Error> {
         if known.checks.has_just_failed(self.recheck_after) {
             return Ok(known);
@@ -194,7 +194,7 @@ impl Titles {
             Err(_) => comparison.await,
         };
         match compared {
-            Ok(Err(error)) if error.leaves_title_unknown() => Ok(known),
+            Ok(Err(error)) if error.is_outage() => Ok(known),
             Ok(current) => current,
             Err(_) => Err(Error::Internal("comparing a title with storage panicked")),
         }
@@ -206,7 +206,7 @@ impl Titles {
         if error.is_changed() {
             known.checks.mark_outdated();
         }
-        if error.leaves_title_unknown() && known.checks.fail() {
+        if error.is_outage() && known.checks.fail() {
             tracing::warn!(
                 reason = error.reason(),
                 title = base,
