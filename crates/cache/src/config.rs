@@ -156,8 +156,8 @@ impl Config {
         self.memory - self.spare() - self.holes()
     }
 
-    /// Returns the bytes of evicted units that readers may still hold without more memory than the
-    /// budget. Up to this limit, other units are evicted for them.
+    /// Returns the number of bytes of evicted units that readers may hold within the budget. Up to
+    /// this limit, the cache evicts more units to make up for the memory that they take.
     pub fn pinnable(&self) -> u64 {
         self.budget() / 2
     }

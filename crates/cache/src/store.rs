@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// Evicts units until everything fits into the budget. Evicting does not free the bytes that
-    /// readers hold, so at most [`Config::pinnable`] bytes are given up for them.
+    /// readers hold, so at most [`Config::pinnable`] bytes are evicted to make up for those.
     fn make_room(&self) {
         let budget = self.config.budget();
         while self.gauge.total() > budget {

@@ -63,9 +63,9 @@ struct Plan {
 /// Measure the cells of experiments on this machine
 ///
 /// Each function is a process of its own on a simulated host, which is a network namespace. Links
-/// are lines between hosts. Without the right to make namespaces, all functions share 127.0.0.1,
-/// and links are TCP relays. Each result is a line of cells.jsonl in the folder of the run. If the
-/// run was stopped or killed, start it again: it measures what is missing.
+/// are simulated connections between hosts. Without the right to make namespaces, all functions
+/// share 127.0.0.1, and links are TCP relays. Each result is a line of cells.jsonl in the folder of
+/// the run. If the run was stopped or killed, start it again: it measures the missing cells.
 #[derive(Debug, ClapArgs)]
 struct Run {
     #[command(flatten)]
@@ -87,7 +87,7 @@ struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Net {
-    /// By hosts if this user may make them, else by loopback
+    /// `hosts` if this user may make network namespaces, else `loopback`
     Auto,
     /// Each host is a network namespace
     Hosts,

@@ -18,12 +18,12 @@ const MAX_INPUT: u64 = 2 << 30;
 /// Make a playable MP4 of a media segment that was cut off
 ///
 /// The segment is one of DASH, or of HLS in CMAF. Whole samples are kept with their times, in
-/// decode order; a sample lasts until the next one that is left. If the segment was requested with
-/// ?order=priority, the most important samples came first: what is missing are frames that no other
-/// frame needs, then frames at the end of the segment.
+/// decode order; each lasts until the next one that was kept. A segment that was requested with
+/// ?order=priority has the most important samples first. If it is cut off, it first lacks frames
+/// that no other frame needs, and only then other frames.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Restore {
-    /// The segment, cut off anywhere; several segments of a track if they lie behind each other
+    /// The segment, cut off anywhere, or several segments of a track joined into one file
     pub(crate) segment: PathBuf,
     /// The init segment of the track
     #[arg(long, value_name = "FILE")]

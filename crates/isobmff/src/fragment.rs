@@ -89,9 +89,9 @@ impl Moof {
 }
 
 impl TrackFragment {
-    /// Returns its runs with the bytes that their samples take, counted from the start of the file.
-    /// The fragment's `moof` lies at `moof`, and it states no `base_data_offset`. The first run
-    /// without an offset of its own begins behind the header of the `mdat` that follows.
+    /// Returns the runs, each with the range of its samples' bytes in the file. `moof` is the range
+    /// of the fragment's `moof` in the file. The track fragment must state no `base_data_offset`.
+    /// If the first run states no offset, it begins behind the header of the `mdat` that follows.
     /// `default_size` is the size of samples whose run states none.
     pub fn placed_runs(
         &self,

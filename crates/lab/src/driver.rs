@@ -87,7 +87,7 @@ impl Driver<'_> {
         Ok(records)
     }
 
-    /// Returns the reason why a cell cannot be measured in this way, if there is one.
+    /// Returns the reason why a cell cannot be measured without hosts, if hosts are missing.
     pub fn lacks(&self, cell: &Cell) -> Option<String> {
         let nodes = cell.graph.nodes().iter().filter(|_| self.enclosure.is_none());
         let mut needs = nodes.filter_map(|node| Some((node, node.function.needs_hosts(&node.parameters)?)));

@@ -106,8 +106,8 @@ impl Function {
         }
     }
 
-    /// Returns the first parameter that only a host of its own can provide: a TCP relay simulates
-    /// neither loss nor a queue.
+    /// Returns the first parameter that only a link between hosts can simulate: a TCP relay has
+    /// neither a queue nor loss, and uses the congestion control of the machine.
     pub(crate) fn needs_hosts(self, parameters: &Parameters) -> Option<&str> {
         let needed = ["queue", "loss", "congestion"].into_iter().filter(|_| self == Self::Link);
         needed.into_iter().find(|name| parameters.contains_key(*name))

@@ -7,7 +7,7 @@ use std::{fs, path::Path, thread};
 /// The name of the file in the folder of a run.
 const FILE: &str = "machine.json";
 
-/// The machine on which a run is measured. Results are comparable only between equal ones.
+/// The machine on which a run is measured. Only results of equal machines are comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// The model of the processor, if the system states it.
@@ -25,7 +25,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns this machine.
+    /// Describes this machine.
     pub fn this(latemux: &str, net: &str) -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         // `model name	: …`, and `MemTotal:  … kB`

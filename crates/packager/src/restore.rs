@@ -1,7 +1,7 @@
 //! Restores a playable file from media segments that were cut off.
 //!
 //! Whole samples are kept, and written in decode order. Each keeps its decode and its presentation
-//! time: a sample lasts until the next one that is left. Samples of segments in order of importance
+//! time, and lasts until the next sample that was kept. Samples of segments in order of importance
 //! ([`crate::selection::SampleOrder::Priority`]) play although others are missing.
 
 use bytes::{BufMut, Bytes};
@@ -34,7 +34,7 @@ pub enum RestoreError {
     #[error("the init segment cannot be read: {0}")]
     Init(BoxError),
     /// The init segment belongs to a file without fragments.
-    #[error("the init segment is none: its file has no fragments (no 'mvex' box)")]
+    #[error("not an init segment: its file has no fragments (no 'mvex' box)")]
     NotFragmented,
     /// A box of a segment cannot be read.
     #[error("the segment cannot be read: {0}")]
@@ -47,7 +47,7 @@ pub enum RestoreError {
     NoSample,
     /// The samples have more bytes than there are, because they overlap, or there are more samples
     /// than bytes.
-    #[error("the samples overlap, or are more than there are bytes")]
+    #[error("the samples overlap, or there are more samples than bytes")]
     Overlapping,
     /// Times or sizes of a fragment are larger than a fragment can state.
     #[error("a fragment has times or offsets that are too large")]
@@ -104,8 +104,8 @@ fn box_at(bytes: &Bytes, at: usize) -> Result<Option<(BoxHeader, Option<usize>)>
     Ok(header.map(|header| (header, header.size.and_then(end))))
 }
 
-/// The samples that fragments may still announce. Without it, a few bytes could stand for any
-/// number of samples.
+/// The samples that fragments may still announce. Without this limit, a few bytes could announce
+/// any number of samples.
 struct Budget {
     /// Bytes of samples that are left. A sample without bytes counts as one.
     bytes: usize,
@@ -115,7 +115,7 @@ struct Budget {
 
 impl Budget {
     fn of(bytes: usize) -> Self {
-        // A fragment whose media is cut off may announce many samples of one size in one number.
+        // A fragment whose media is cut off may state many samples of one size by their count.
         Self { bytes, samples: bytes.saturating_add(TrackRun::MAX_BARE as usize) }
     }
 

@@ -99,7 +99,7 @@ pub struct Read {
     /// Exactly `range.end - range.start` bytes, in frames of any size as they arrive. A body that
     /// ends early ends with an error. Dropping the body ends the transfer.
     pub body: BoxStream<'static, Result<Bytes, StorageError>>,
-    /// True if the bytes are parts of what a cache holds in memory, and counts as such.
+    /// True if the bytes are part of a cache's memory, which the cache counts.
     pub is_in_memory: bool,
 }
 

@@ -7,9 +7,9 @@ use std::{process::ExitCode, time::Instant};
 /// A row measures something, and reports it with its limit.
 pub(crate) type Row<B> = fn(&B, &mut Report);
 
-/// Measures the rows that `ROWS` names, or all of them if it is `all`, with what `prepare` makes.
-/// `prepare` gets the flags of `WITH`, which are added to every `latemux serve`. The exit code is 1
-/// if a limit does not hold, or if a tool is missing.
+/// Measures the rows that `ROWS` names, or all of them if it is `all`. `prepare` makes the value
+/// that each row gets. It is passed the flags of `WITH`, which are added to every `latemux serve`.
+/// The exit code is 1 if a limit does not hold, or if a tool is missing.
 pub(crate) fn measure<B>(
     bench: &'static str,
     rows: &[(&'static str, Row<B>)],

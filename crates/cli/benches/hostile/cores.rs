@@ -1,9 +1,10 @@
 //! Divides the processors: the origin has one of them alone, and all other programs and threads
 //! share the others.
 //!
-//! In the world, attackers, storage and viewers have machines of their own. On shared processors, a
-//! viewer mostly waits for attackers: if a thread wakes up while another one has its processor, it
-//! may wait for the next tick of the kernel's clock, up to 4 ms. The row `spinning` measures that.
+//! In production, attackers, storage and viewers have machines of their own. On shared processors,
+//! a viewer would mostly wait for attackers: a thread that wakes up while another one runs on its
+//! processor may wait up to 4 ms, for the next tick of the kernel's clock. The row `spinning`
+//! measures that wait.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::OnceLock;
@@ -26,7 +27,7 @@ pub(crate) fn divide() -> bool {
     suffices
 }
 
-/// Does something on the origin's processor. Programs and threads that it starts stay there.
+/// Calls `work` on the origin's processor. Programs and threads that it starts stay there.
 pub(crate) fn on_that_of_the_origin<T>(work: impl FnOnce() -> T) -> T {
     let [origin, others] = DIVIDED.get().expect("divided at first");
     sched_setaffinity(None, origin).unwrap();

@@ -18,8 +18,9 @@ pub(crate) struct Peaks {
 }
 
 impl Peaks {
-    /// Samples until `over`. While the viewer `plays`, sockets are left out: listing thousands of
-    /// them takes a processor for many milliseconds, and locks that connections need.
+    /// Samples until `over` is set. Sockets are not sampled while the viewer `plays`: listing
+    /// thousands of them occupies a processor for many milliseconds, and holds locks that
+    /// connections need.
     pub(crate) fn watch(&self, origin: &Origin, plays: &AtomicBool, over: &AtomicBool) {
         while !over.load(Relaxed) {
             if !plays.load(Relaxed) {

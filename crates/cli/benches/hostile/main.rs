@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         assert!(cores::divide(), "the origin needs a processor of its own");
         let library = Library::make();
         let nginx = Nginx::start(library.root());
-        // In the world, storage has processors of its own too.
+        // In production, storage has processors of its own too.
         priority::make_give_way(nginx.id());
         Bench { nginx, library, with }
     })

@@ -1,4 +1,4 @@
-//! The control: what any work on the processors costs the viewer, whoever does it.
+//! The control of the experiment: the delay of the viewer by any other work on the processors.
 
 use crate::{
     Bench, cores, priority,
@@ -26,7 +26,7 @@ enum Place {
     OriginIdle,
 }
 
-/// Computes without a pause beside an origin that has nothing to do but to serve the viewer.
+/// Computes without a pause beside an origin that serves only the viewer.
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let origin = bench.start(&bench.nginx.location(), "", &[]);
     let mut viewer = Viewer::of(&origin);

@@ -20,7 +20,7 @@ use std::{
 const MIB: f64 = 1_048_576.0;
 /// Time that the viewer plays alone, then beside the attack.
 const PLAYING: Duration = Duration::from_secs(10);
-/// Time after it in which the memory of sockets is measured, while the attack goes on.
+/// Time after `PLAYING` in which the memory of sockets is measured, while the attack goes on.
 const COUNTING: Duration = Duration::from_secs(1);
 /// Memory of the process and its allocator beyond the budgets and a tenth of them.
 const BESIDE_BUDGETS: f64 = 64.0;

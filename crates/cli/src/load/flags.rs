@@ -147,8 +147,8 @@ pub(crate) struct Load {
     /// http://127.0.0.1:9090/metrics; can be repeated
     #[arg(long, value_name = "URL")]
     pub(crate) metrics: Vec<String>,
-    /// File with the token that the servers of --metrics require: that of `latemux serve` with
-    /// admin_token_file
+    /// File with the token that the servers of --metrics require, such as the admin_token_file of
+    /// `latemux serve`
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at

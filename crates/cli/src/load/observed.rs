@@ -123,7 +123,7 @@ fn read_token(path: &Path) -> Result<HeaderValue> {
     let text = fs::read_to_string(path).with_context(named)?;
     let value = HeaderValue::try_from(format!("Bearer {}", text.trim()));
     let mut value = value.map_err(|_| anyhow!("{}: the token is not ASCII", named()))?;
-    // It is left out of logs.
+    // A sensitive value is left out of logs.
     value.set_sensitive(true);
     Ok(value)
 }

@@ -38,7 +38,7 @@ pub struct ClientOptions {
     pub read_buffer: usize,
     /// The value of `User-Agent`.
     pub agent: String,
-    /// The value of `Authorization`, which all servers get that may be contacted.
+    /// The value of `Authorization`. It is sent to all servers that may be contacted.
     pub authorization: Option<HeaderValue>,
     /// True if connections are kept for further requests. Otherwise each request opens its own.
     pub keep_alive: bool,

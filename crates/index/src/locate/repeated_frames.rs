@@ -3,7 +3,7 @@
 //! A frame cannot be cut, so its segment, and the sound with it, would last as long as the frame.
 //! Moreover, decoders that work on several frames at a time show the last ones only when more
 //! follow or the stream ends, and a player does not end the stream while there is sound to buffer.
-//! If every frame of a track is a sync sample, latemux therefore repeats long ones every second:
+//! If every frame of a track is a sync sample, latemux repeats long ones about once a second:
 //! decoding a sync sample again shows the same picture. The repetitions are samples with the same
 //! bytes of the source. All protocols use the result.
 
@@ -15,15 +15,16 @@ use crate::{
 /// Frames that last longer are repeated, in seconds.
 const LONG: i64 = 2;
 
-/// Most samples that all tracks of an object with repeated frames have: 18 hours.
+/// Most samples that all tracks with repeated frames of an object may have together: 18 hours at
+/// one a second.
 pub(crate) const MOST_SAMPLES: u32 = 1 << 16;
 
 /// Size in bytes of the largest frame that is repeated: at one a second, 2 Mbit/s.
 const LARGEST: u32 = 250_000;
 
-/// Returns the track with its long frames repeated, if it has such frames and can be. Its samples
-/// must be in the object itself. `room` is the number of samples that it may have, which is
-/// reduced by those that it then has.
+/// Returns the track with its long frames repeated, or unchanged if that is not possible. Only
+/// video whose samples are in the object itself is changed. `room` is the number of samples that
+/// the changed track may have. It is reduced by the number that the track then has.
 pub(crate) fn repeated(mut track: Track, room: &mut u32) -> Track {
     let seconds = i64::from(track.timescale.get());
     if let Samples::Table(table) = &track.samples
@@ -40,9 +41,9 @@ pub(crate) fn repeated(mut track: Track, room: &mut u32) -> Track {
     track
 }
 
-/// Returns a table with long frames repeated every `second` ticks. `None` if there is nothing to
-/// repeat, if the table is not one of a still picture, or if it would have more samples than
-/// `most`.
+/// Returns a table with long frames repeated about every `second` ticks. `None` if there is nothing
+/// to repeat, if a sample is not a sync sample, if composition offsets differ, or if the table
+/// would have more samples than `most`.
 fn with_repetitions(table: &SampleTable, second: i64, most: u32) -> Option<SampleTable> {
     let (lowest, highest) = table.composition_bounds();
     if !table.all_sync() || table.len() > most || lowest != highest {
@@ -61,7 +62,7 @@ fn with_repetitions(table: &SampleTable, second: i64, most: u32) -> Option<Sampl
         let times = u32::try_from(times).ok()?;
         count = count.checked_add(times).filter(|count| *count <= most)?;
         for number in 0..times {
-            // The rounding errors of the durations are spread.
+            // Rounding each end, not each duration, keeps the sum of the durations exact.
             let until = |number: u32| u64::from(duration) * u64::from(number) / u64::from(times);
             builder.durations.push(u32::try_from(until(number + 1) - until(number)).ok()?);
             builder.sizes.push(size);

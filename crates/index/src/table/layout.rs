@@ -90,7 +90,7 @@ impl ChunkPositions {
 }
 
 impl Layout {
-    /// Returns true for one track with offsets of its own that do not ascend.
+    /// Returns true if these are the offsets of a single track, and do not ascend.
     pub(crate) fn is_unordered_alone(&self) -> bool {
         match self.tracks.as_slice() {
             [TrackLayout { chunks: ChunkPositions::Separate(positions), .. }] => !positions.is_ascending(),

@@ -7,8 +7,8 @@
 //! 1. A track that `tkhd` enables comes before one that it does not.
 //! 2. A track in a file that also has video comes before one in a file without.
 //! 3. A track in the language of the video, if one is stated, comes before the others.
-//! 4. If no video states a language, a track in the language that most tracks of its kind have
-//!    comes before the others: a title has several tracks of its main language, such as stereo,
+//! 4. If no video states a language, a track in the most frequent language of its kind comes
+//!    before the others: a title has several tracks of its main language, such as stereo,
 //!    surround and a commentary.
 //! 5. What is left is in the order of the files by name, and of the tracks in a file.
 

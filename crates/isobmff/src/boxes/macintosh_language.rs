@@ -67,7 +67,7 @@ const CODES: [(u16, &str); 60] = [
 ];
 
 /// Returns the tag of a Macintosh code. `None` for codes of rare languages, and for 0: it is
-/// English, but programs that know no language write it as well.
+/// English, but programs also write it if the language is unknown.
 pub(super) fn tag(code: u16) -> Option<&'static str> {
     let found = CODES.binary_search_by_key(&code, |(code, _)| *code).ok()?;
     CODES.get(found).map(|(_, tag)| *tag)

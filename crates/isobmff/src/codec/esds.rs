@@ -51,8 +51,9 @@ pub(super) fn stream(esds: &Child) -> Result<Stream, Error> {
     Ok(Stream { object_type, bitrate, specific, fields, is_nested })
 }
 
-/// Returns the payload of an `esds` whose descriptors lie within each other. Where they do not, it
-/// is written anew, without what latemux does not read: decoders that trust the lengths fail.
+/// Returns the payload of an `esds` in which each descriptor ends within the one around it. If that
+/// does not hold for the source, the payload is written anew, without the fields that latemux does
+/// not read: decoders that trust the lengths would fail.
 pub(super) fn nested(esds: &Child) -> Bytes {
     match stream(esds) {
         Ok(stream) if !stream.is_nested => {

@@ -47,7 +47,7 @@ pub fn reordered_fragment(spec: &ReorderedSpec<'_>, out: &mut Vec<u8>) -> Result
     let mut moof = Moof { spec, layout, runs, saio: Vec::new(), media_start: 0 };
     moof.saio.resize(moof.runs.len(), 0);
     let size = FragmentSize { moof: moof.size(), mdat_header: header_size(media), media };
-    // All offsets take 32 bits, so the size is known before they are.
+    // Every offset takes 32 bits, so the size is known before the offsets are.
     let end = size.total();
     if i32::try_from(end).is_err() {
         return Err(Error::TooLarge {

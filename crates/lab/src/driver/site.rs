@@ -39,7 +39,7 @@ struct Hosts<'a> {
 struct Link {
     id: String,
     cable: Cable,
-    /// The bytes that have arrived at the reader's host, as they grew.
+    /// The bytes that had arrived at the reader's host, at each time when they had grown.
     carried: Vec<Carried>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Site<'a> {
         Ok(Self { addresses, hosts: None })
     }
 
-    /// Makes a host for each that the graph names. Links are cables between them.
+    /// Makes each host that the graph names. Links are cables between them.
     pub(super) fn hosts(graph: &Graph, enclosure: &'a Enclosure) -> Result<Self, Error> {
         let lacking = |error: io::Error| Error::Lacking(format!("hosts: {error}"));
         let mut network = Network::new(enclosure);
@@ -119,7 +119,7 @@ impl<'a> Site<'a> {
         self.addresses[&(from.to_owned(), port)]
     }
 
-    /// Returns true if a function is a process. Cables are none.
+    /// Returns true if a function is a process. A link between hosts is a cable instead.
     pub(super) fn is_process(&self, function: Function) -> bool {
         self.hosts.is_none() || function != Function::Link
     }
@@ -137,14 +137,14 @@ impl<'a> Site<'a> {
             prepare(&mut command);
             return Process::start(&mut command);
         };
-        // It ends with this program: the kernel sees to it.
+        // The kernel kills it when this program ends.
         let mut command = Command::new(program);
         prepare(&mut command);
         let child = host.spawn(command);
         child.map(Process::of).map_err(|error| Error::Lacking(format!("{}: {error}", program.display())))
     }
 
-    /// Notes what links have carried until now.
+    /// Records the bytes that each link has carried so far.
     pub(super) fn sample(&mut self) {
         for link in self.hosts.iter_mut().flat_map(|hosts| &mut hosts.links) {
             let bytes = link.cable.traffic().map_or(0, |[_, to_reader]| to_reader.bytes);
@@ -154,7 +154,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Returns what each link that is a cable has carried.
+    /// Returns the records of the bytes that each link between hosts has carried.
     pub(super) fn carried(self) -> impl Iterator<Item = (String, Vec<Carried>)> {
         self.hosts.into_iter().flat_map(|hosts| hosts.links).map(|link| (link.id, link.carried))
     }

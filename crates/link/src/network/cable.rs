@@ -1,8 +1,8 @@
 //! Cables between two hosts.
 //!
-//! A line that has no properties is a pair of devices of the kernel (veth). For any other one, a
-//! thread of this program reads the packets of a TUN device on each host, and writes them to the
-//! other one when they arrive there.
+//! A cable without rate, round-trip time and loss is a pair of devices of the kernel (veth). For
+//! any other cable, a thread of this program reads packets from a TUN device on each host, and
+//! writes each packet to the device on the other host when it is due.
 
 use super::{Host, Line, ip, line::Direction};
 use rustix::{
@@ -30,7 +30,7 @@ const LARGEST: usize = VIRTIO_HEADER + (1 << 16);
 /// section 5.1.6).
 const VIRTIO_HEADER: usize = 10;
 
-/// The number of packets that the kernel keeps for the thread while that is not running.
+/// The number of packets that the kernel keeps until the thread reads them.
 const KERNEL_QUEUE: &str = "10000";
 
 /// A cable between two hosts, with the address that each of them has on it. When dropped, packets
@@ -43,7 +43,7 @@ pub struct Cable {
     pub second: Ipv4Addr,
     to_second: Arc<Counts>,
     to_first: Arc<Counts>,
-    /// Ends the thread when closed; none for a pair of devices of the kernel.
+    /// Ends the thread when closed; `None` for a pair of devices of the kernel.
     stop: Option<PipeWriter>,
 }
 
@@ -105,7 +105,7 @@ impl Cable {
                 ip(&["link", "set", "dev", &name, "txqueuelen", KERNEL_QUEUE, "up"])?;
                 ip(&["address", "add", &address, "peer", &peer, "dev", &name])?;
                 let Some(congestion) = line.congestion else { return Ok(()) };
-                // The option of a namespace accepts only those that the machine allows everybody.
+                // The option of a namespace accepts only what the machine allows all users.
                 let route = ["route", "replace", &peer, "dev", &name, "src", &address, "congctl"];
                 ip(&[&route[..], &[congestion.name()]].concat())
             })?;
@@ -113,8 +113,8 @@ impl Cable {
         Ok(Self { first: first.1, second: second.1, to_second, to_first, stop })
     }
 
-    /// Returns what has passed to the first and to the second host so far, or `None` for a line
-    /// without properties, which is not observed.
+    /// Returns the traffic to the first and to the second host so far, or `None` for a pair of
+    /// devices of the kernel, whose packets are not counted.
     pub fn traffic(&self) -> Option<[Traffic; 2]> {
         self.stop.as_ref().map(|_| [self.to_first.traffic(), self.to_second.traffic()])
     }
@@ -135,7 +135,7 @@ impl Side {
         let (name, is_grouped) = (name.to_owned(), direction.is_grouped());
         let device = host.call(move || {
             let device = DeviceBuilder::new().name(name).offload(is_grouped).build_sync()?;
-            // The library does not close the device in programs that this one starts.
+            // By default, programs that this one starts would inherit the device.
             rustix::io::fcntl_setfd(&device, rustix::io::FdFlags::CLOEXEC)?;
             ioctl_fionbio(&device, true)?;
             Ok(device)
@@ -145,7 +145,7 @@ impl Side {
 
     /// Takes the packets that the host has sent.
     fn take(&mut self, buffer: &mut [u8]) {
-        // An error is that there are no more, or that the device is not up yet.
+        // An error means that there are no more packets, or that the device is not up yet.
         while let Ok(length) = self.device.recv(buffer) {
             let packet = &buffer[..length];
             match self.direction.pass(Instant::now(), wire_bytes(packet, self.is_grouped)) {
@@ -155,7 +155,7 @@ impl Side {
         }
     }
 
-    /// Hands over the packets that have arrived at the other device.
+    /// Writes the packets that are due to the other device.
     fn deliver(&mut self, to: &SyncDevice, now: Instant) {
         while let Some((_, packet)) = self.packets.pop_front_if(|(at, _)| *at <= now) {
             match to.send(&packet) {
@@ -169,7 +169,7 @@ impl Side {
     }
 }
 
-/// Returns the bytes that a packet has on the line. A group has the headers of each packet in it.
+/// Returns the bytes that a packet has on the line. Of a group, each packet has headers there.
 fn wire_bytes(packet: &[u8], is_grouped: bool) -> u64 {
     if !is_grouped {
         return packet.len() as u64;

@@ -12,28 +12,28 @@ use std::{
     thread,
 };
 
-/// Environment variable that holds the process number of a program that has been started again in
-/// namespaces. It does not count for other processes that inherit it.
+/// Environment variable that holds the process ID of a program that has been started again in
+/// namespaces. Other processes inherit it, but their ID differs, so they ignore it.
 const ENTERED: &str = "LATEMUX_ENCLOSED";
 
 /// The device through which programs exchange packets with the kernel.
 const TUN: &str = "/dev/net/tun";
 
-/// Namespaces around this program: networks made in it cannot touch the machine's, and all
-/// processes that it starts end with it, however it ends.
+/// Namespaces around this program: networks made in them cannot touch the machine's, and all
+/// processes on hosts end with this program, however it ends.
 #[derive(Debug)]
 pub struct Enclosure {
-    /// The first process of the namespace of processes. It ends when its standard input does, and
-    /// then the kernel kills all others.
+    /// The first process of the PID namespace. It ends when its standard input does, and then the
+    /// kernel kills all others.
     keeper: Child,
-    /// The namespace of processes.
+    /// The PID namespace.
     pub(super) processes: File,
 }
 
 impl Enclosure {
-    /// Enters namespaces: the first call replaces this program by the same one with the same
-    /// arguments, and the call in that one returns. Call it before anything that must not happen
-    /// twice.
+    /// Enters namespaces. The first call replaces this process by the same program with the same
+    /// arguments, which calls this function again; that second call returns. Call it before
+    /// anything that must not happen twice.
     ///
     /// # Errors
     /// If the system does not let this user make networks: namespaces or `/dev/net/tun` are
@@ -67,15 +67,15 @@ impl Enclosure {
         tun.map(|_| ()).map_err(|error| refused(format!("{TUN}: {error}")))
     }
 
-    /// Starts the first process of a namespace of processes.
+    /// Starts the first process of a PID namespace.
     fn start() -> io::Result<Self> {
         ip(&["link", "set", "lo", "up"])?;
-        // A thread of its own: one that has entered such a namespace can start no threads.
+        // On a thread of its own: a thread that has made a PID namespace can start no threads.
         let start = || {
             unshare(CloneFlags::CLONE_NEWPID)?;
             let mut keeper = tool("cat");
-            // A signal of the terminal does not reach it: the first process of a namespace gets
-            // only those that it handles.
+            // Signals of the terminal do not end it: the first process of a PID namespace gets only
+            // those that it handles.
             keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
         };
         let keeper = thread::spawn(start).join().map_err(|_| io::Error::other("the thread ended"))??;
@@ -86,19 +86,19 @@ impl Enclosure {
 
 impl Drop for Enclosure {
     fn drop(&mut self) {
-        // Its end is not waited for: the kernel delays it until this program has waited for each of
-        // its own children in the namespace.
+        // Waiting for the keeper could block: its end is delayed until this program has waited for
+        // each of its own children in the namespace.
         drop(self.keeper.stdin.take());
     }
 }
 
-/// Returns true in a program that [`Enclosure::enter`] has started again. What it starts has no
-/// parent in its own namespace of processes.
+/// Returns true in a program that [`Enclosure::enter`] has started again. The processes that it
+/// starts on hosts have no parent in their own PID namespace.
 pub fn has_entered() -> bool {
     env::var(ENTERED).is_ok_and(|process| process == std::process::id().to_string())
 }
 
-/// Returns the options of `unshare`. Only root may make networks without a namespace of users.
+/// Returns the options of `unshare`. Only root may make networks without a user namespace.
 fn flags() -> &'static [&'static str] {
     if rustix::process::geteuid().is_root() { &["--net"] } else { &["--user", "--map-root-user", "--net"] }
 }

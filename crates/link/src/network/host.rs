@@ -13,7 +13,7 @@ use std::{
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A host: a network namespace. It ends with the last process in it, once this value is dropped.
+/// A host: a network namespace. Once this value is dropped, it ends with the last process in it.
 pub struct Host {
     name: String,
     /// Path of the network namespace.
@@ -28,7 +28,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// Makes a host whose processes are in a namespace of processes.
+    /// Makes a host whose processes are in the PID namespace `processes`.
     pub(super) fn new(name: &str, processes: &File) -> io::Result<Self> {
         let processes = processes.try_clone()?;
         let (jobs, to_do) = mpsc::channel::<Job>();
@@ -70,7 +70,7 @@ impl Host {
         result.recv().map_err(|_| ended())?
     }
 
-    /// Starts a command on this host. It is killed when the program ends that has made the network.
+    /// Starts a command on this host. It is killed when the program that made the network ends.
     ///
     /// # Errors
     /// If the program does not exist, or the system refuses another process.

@@ -10,7 +10,7 @@ use std::{
 pub struct Line {
     /// Bytes of IP packets per second; `None` for no limit.
     pub rate: Option<u64>,
-    /// Time that a packet takes to the other host and back, beside its wait in the queues.
+    /// Time that a packet takes to the other host and back, apart from waits in queues.
     pub round_trip: Duration,
     /// The longest wait of a packet before it is sent, if there is a rate. A packet that would wait
     /// longer is dropped.
@@ -35,10 +35,10 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// All of them.
+    /// All congestion controls.
     pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
 
-    /// Returns the kernel's name.
+    /// Returns the name that it has in the kernel.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
@@ -72,12 +72,12 @@ impl Default for Line {
 const GROUPED: u64 = 50_000_000;
 
 impl Line {
-    /// Returns true if a cable of the kernel does, which costs least.
+    /// Returns true if a pair of devices of the kernel suffices, which costs least.
     pub(super) fn is_plain(&self) -> bool {
         self.rate.is_none() && self.round_trip.is_zero() && self.loss <= 0.0
     }
 
-    /// Returns true if packets may be handed over in groups. Losses concern single packets.
+    /// Returns true if packets may be handed over in groups. Losses must hit single packets.
     pub(super) fn is_grouped(&self) -> bool {
         self.loss <= 0.0 && self.rate.is_none_or(|rate| rate >= GROUPED)
     }
@@ -88,7 +88,7 @@ impl Line {
 pub(super) struct Direction {
     line: Line,
     random: fastrand::Rng,
-    /// The time at which the last packet has been sent.
+    /// The time until which packets are being sent.
     free_at: Instant,
 }
 

@@ -95,7 +95,7 @@ impl Manifest {
 #[derive(Debug)]
 pub(crate) struct Manifests {
     memory: MemoryCache<ManifestKey, Arc<Manifest>>,
-    /// Shared by the work on a compressed form, which joins the work on its text.
+    /// Shared with the work on a compressed form, which waits here for the plan of its text.
     in_flight: Arc<SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>>,
     work: Arc<WorkQueue>,
 }

@@ -45,7 +45,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Most connections that are accepted in a row, before tasks that can go on have their turns.
+/// Maximum number of connections that are accepted in a row, before other tasks run.
 /// Otherwise a burst of connections would keep all of them waiting: reading the first request of
 /// each takes a tenth of a millisecond or more.
 const ACCEPTS_IN_A_ROW: u32 = 8;

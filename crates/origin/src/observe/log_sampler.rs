@@ -1,4 +1,6 @@
-//! Samples log lines: a flood of requests that cause lines for one reason writes one line a second.
+//! Samples log lines: for each reason, a flood writes at most a burst of lines, and then one a
+//! second.
+//!
 //! The metrics count all failed requests, and the access log has a line for each request.
 
 use std::{
@@ -21,11 +23,11 @@ pub(crate) struct LogSampler {
 
 #[derive(Debug)]
 struct Sampled {
-    /// Time up to which `free` counts.
+    /// Time up to which lines have been added to `free`.
     counted: Instant,
     /// Lines that may be written at once.
     free: u32,
-    /// Lines left out since the last one.
+    /// Lines left out since the last one that was written.
     left_out: u64,
 }
 

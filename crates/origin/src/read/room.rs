@@ -21,8 +21,8 @@ pub(crate) enum Use {
     Least,
     /// The response is faster with it.
     Ahead,
-    /// The response keeps units of the range cache in memory. The cache evicts others for them, so
-    /// they take memory only beyond what it gives up.
+    /// The response keeps units of the range cache in memory. The cache evicts other units to make
+    /// up for them, so only bytes beyond that limit count as memory of responses.
     Pinned,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct ResponseMemory {
 
 impl ResponseMemory {
     /// Creates the memory, with at most `limit` bytes. `unit` is the size of the range cache's
-    /// units. It has room for `pinnable` bytes of units that only responses keep.
+    /// units. The cache has room for `pinnable` bytes of units that only responses keep.
     pub(crate) fn new(limit: u64, unit: u64, pinnable: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,

@@ -123,8 +123,8 @@ impl<'a> FileFacts<'a> {
         facts
     }
 
-    /// Returns true if the names state two films, such as two episodes: both have words that name
-    /// the film, and these differ, or as many small numbers do.
+    /// Returns true if the names are those of two films, such as two episodes: both have words that
+    /// name a film, and either these differ, or both have equally many small numbers, which differ.
     fn is_named_unlike(&self, other: &Self) -> bool {
         let (ours, theirs) = (NameParts::of(self.name), NameParts::of(other.name));
         let names_film = |parts: &NameParts| parts.film.iter().any(|word| word.chars().count() > 1);
@@ -149,8 +149,8 @@ struct NameParts {
     rendition: BTreeSet<String>,
     /// Numbers from 100 on can be bit rates and sizes.
     large: Vec<u64>,
-    /// Those of them that may name a film, as in `300.mp4` and `1917.mp4`: the name has no words of
-    /// the film, and nothing says what the number is.
+    /// Numbers from 100 on that may name a film, as in `300.mp4` and `1917.mp4`: no word names the
+    /// film, and neither a unit nor a word says what the number is.
     film_numbers: Vec<u64>,
     /// Smaller numbers, such as those of episodes.
     small: Vec<u64>,

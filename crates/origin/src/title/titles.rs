@@ -47,7 +47,7 @@ const CHECK_WAIT: Duration = Duration::from_secs(1);
 /// The same after a comparison that failed.
 const FAILING_CHECK_WAIT: Duration = Duration::from_millis(100);
 
-/// Most log lines at once for one kind of problem in titles. After these, there is one a second.
+/// Most log lines at once for one kind of problem in titles. After these, one a second is written.
 const PROBLEM_LINES: u32 = 64;
 
 /// Most files of a list that are indexed at one time.

@@ -97,7 +97,7 @@ pub(crate) fn prioritised_media(
         importance: &priority.importance,
     };
     let mut head = Vec::new();
-    // The brand of CMAF segments is left out: their samples lie in decode order.
+    // The brand of CMAF segments is left out, because it requires samples in decode order.
     segment_type(&BRANDS[..1]).write(&mut head);
     reordered_fragment(&spec, &mut head)
         .map_err(|_| PackError::TooLarge("more than a segment in order of importance takes"))?;

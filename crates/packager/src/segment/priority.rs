@@ -1,9 +1,9 @@
 //! The order of importance of samples, so that a segment that is cut off still plays.
 //!
 //! Sync samples come first, then the other samples that are references, then those that no sample
-//! depends on; in decode order within each class. Whatever is cut off, each sample that is left has
-//! all samples that it depends on, except that samples after a sync sample may precede it in
-//! presentation and depend on samples before it.
+//! depends on. Within each class, they are in decode order. Wherever the segment is cut off, the
+//! samples that each remaining sample depends on remain too. The exception are samples that are
+//! decoded after a sync sample and presented before it: they may depend on samples before it.
 //!
 //! References are not ordered by temporal layer. Encoders let frames of a low layer depend on
 //! references of a higher one before them (`b-pyramid=normal` of x264), which the index cannot
@@ -54,8 +54,9 @@ impl Priority {
 /// Returns the importance of samples, given in decode order.
 ///
 /// A sample that is presented later than all samples decoded before it counts as a reference. Any
-/// other sample lies between two of those in presentation, and may depend on them. It counts as a
-/// reference if it is such a neighbour of a sample that is decoded after it.
+/// other sample may depend on its neighbours: among the samples decoded before it, the last one
+/// that is presented before it, and the first one presented after it. It counts as a reference only
+/// if it is itself such a neighbour of a sample that is decoded later.
 fn importance(samples: &[Sample]) -> Vec<Importance> {
     let time = |sample: &Sample| sample.decode_time.saturating_add(sample.composition_offset.into());
     let mut presented: Vec<usize> = (0..samples.len()).collect();
@@ -67,7 +68,7 @@ fn importance(samples: &[Sample]) -> Vec<Importance> {
         set(&mut neighbours, after, |neighbours| neighbours.before = Some(before));
     }
     let mut importance = vec![Importance::Unreferenced; samples.len()];
-    // Backwards, each sample is taken away from those decoded before it.
+    // From the last sample on, each is removed, so that only those decoded before it are left.
     for (position, sample) in samples.iter().enumerate().rev() {
         let Neighbours { before, after } = neighbours.get(position).copied().unwrap_or_default();
         if let Some(before) = before {

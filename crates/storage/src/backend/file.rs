@@ -54,7 +54,8 @@ pub struct Folder(Arc<Inner>);
 
 struct Inner {
     root: PathBuf,
-    /// The file system of the root, if opening its files never waits for another machine.
+    /// Device number of the root's file system, if opening its files never waits for another
+    /// process or machine.
     local_device: Option<u64>,
     name: String,
     open: Mutex<OpenFiles>,
@@ -99,8 +100,8 @@ impl Folder {
         .await
     }
 
-    /// Starts a read without any waiting: the kernel has the file's path and its first frame in
-    /// memory. Returns `None` if that is not possible.
+    /// Starts a read without any waiting. Returns `None` if that is not possible: it requires that
+    /// the kernel has the file's path and its first frame in memory.
     fn read_cached(&self, request: &ReadRequest<'_>) -> Option<Result<OpenedRead, StorageError>> {
         let key = request.key;
         let (file, now) = self.0.open_cached(key)?;
@@ -186,7 +187,7 @@ impl Inner {
         if self.local_device != Some(now.dev()) {
             return None;
         }
-        // The path may lead to another file by now, which its own metadata shows.
+        // The path may lead to another file by now, so the metadata is read from the open file.
         let file = open_cached(&path)?;
         let now = file.metadata().and_then(regular).ok()?;
         let file = Arc::new(file);
@@ -419,7 +420,7 @@ fn open_cached(_: &Path) -> Option<File> {
     None
 }
 
-/// Returns true for file systems whose files are opened by this kernel alone. Those in user space
+/// Returns true for file systems whose files this kernel opens alone. File systems in user space
 /// and on the network ask another process or machine, even if the path is in memory.
 #[cfg(target_os = "linux")]
 fn is_on_local_disk(path: &Path) -> bool {

@@ -15,7 +15,7 @@ pub(super) struct Framing {
     state: State,
     /// Bytes of a head that is incomplete.
     head: Vec<u8>,
-    /// What the last bytes of that head mean for its end.
+    /// The part of that head to which its last byte belongs.
     line: Line,
     /// True if the request has the method HEAD, whose response has no body.
     is_head: bool,
