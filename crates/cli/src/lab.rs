@@ -164,7 +164,7 @@ fn enter(net: Net) -> Result<Option<Enclosure>> {
         Net::Hosts => Ok(Some(Enclosure::enter().context("--net hosts")?)),
         Net::Auto => match Enclosure::check() {
             Err(why) if !has_entered() => {
-                say(&format!("loopback, without hosts of their own: {why}\n"))?;
+                say(&format!("the network is loopback, because namespaces cannot be made: {why}\n"))?;
                 Ok(None)
             }
             _ => Ok(Some(Enclosure::enter()?)),

@@ -69,8 +69,8 @@ pub(super) fn repeated_frames(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]
             object: Some(named.object),
             reason: "repeated_frames",
             detail: format!(
-                "frames of {} that last longer than 2 s are sent every second, so that segments can start \
-                 there",
+                "frames of {} that last longer than 2 s are sent about once a second, so that segments can \
+                 start there",
                 named.name
             ),
         })
