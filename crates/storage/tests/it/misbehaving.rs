@@ -15,10 +15,16 @@ use std::time::Duration;
 const ETAG: (&str, &str) = ("ETag", "\"one\"");
 const MODIFIED: (&str, &str) = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT");
 
-fn options(server: &Server) -> Options {
+/// Wait for a server that responds, however busy this machine is.
+const LONG: Duration = Duration::from_secs(60);
+/// Wait for a server that never responds.
+const SHORT: Duration = Duration::from_millis(200);
+
+fn options(server: &Server, wait: Duration) -> Options {
     Options {
-        first_byte_timeout: Duration::from_millis(200),
-        stall_timeout: Duration::from_millis(200),
+        first_byte_timeout: wait,
+        stall_timeout: wait,
+        retry_within: LONG,
         s3_endpoint: Some(server.address.clone()),
         s3: S3Overrides {
             keys: Some(AccessKeys { id: "AKID".into(), secret: "hidden".into() }),
@@ -64,8 +70,8 @@ async fn get(storage: &dyn Storage, want: Want, pin: Option<&Version>) -> Outcom
 
 /// Returns every back end that uses HTTP, connected to a server of ours, and the path by which it
 /// requests [`film`].
-fn back_ends(server: &Server) -> [(Arc<dyn Storage>, &'static str); 4] {
-    let (options, vod) = (options(server), Key::new("vod").unwrap());
+fn back_ends(server: &Server, wait: Duration) -> [(Arc<dyn Storage>, &'static str); 4] {
+    let (options, vod) = (options(server, wait), Key::new("vod").unwrap());
     [
         (open(&format!("{}/vod/", server.address), &options).unwrap(), "/vod/film.mp4"),
         (open("s3://bucket/vod", &options).unwrap(), "/bucket/vod/film.mp4"),
@@ -83,9 +89,20 @@ async fn case(
     handler: impl Fn(usize, &Request) -> Reply + Clone + Send + Sync + 'static,
     check: impl Fn(Outcome, &[Request]),
 ) {
+    case_within(LONG, want, pin, handler, check).await;
+}
+
+/// Runs such a read, but waits for the server only this long.
+async fn case_within(
+    wait: Duration,
+    want: Want,
+    pin: Option<Version>,
+    handler: impl Fn(usize, &Request) -> Reply + Clone + Send + Sync + 'static,
+    check: impl Fn(Outcome, &[Request]),
+) {
     let one = async |back_end: usize| {
         let server = Server::start(handler.clone()).await;
-        let (storage, target) = back_ends(&server)[back_end].clone();
+        let (storage, target) = back_ends(&server, wait)[back_end].clone();
         let outcome = get(&*storage, want.clone(), pin.as_ref()).await;
         let requests = server.requests();
         assert!(requests.iter().all(|request| request.target == target), "{requests:?}");
@@ -187,19 +204,19 @@ async fn retry_after_is_obeyed_within_the_budget() {
 
 #[tokio::test]
 async fn missing_responses_time_out() {
-    case(
+    case_within(
+        SHORT,
         Want::Head(10),
         None,
         |_, _| Reply::nothing(Then::Hang),
         |outcome, requests| {
-            let after = Duration::from_millis(200);
-            assert!(matches!(outcome, Err(StorageError::TimedOut { after: a, .. }) if a == after));
+            assert!(matches!(outcome, Err(StorageError::TimedOut { after: a, .. }) if a == SHORT));
             assert_eq!(requests.len(), 1, "a server that hangs is not asked again");
         },
     )
     .await;
     let stalling = |_, request: &Request| broken(request, &pattern(1, 100), &[ETAG], 5, Then::Hang);
-    case(Want::Head(10), None, stalling, |outcome, requests| {
+    case_within(SHORT, Want::Head(10), None, stalling, |outcome, requests| {
         assert_eq!((reason(&outcome), requests.len()), ("storage_timeout", 1));
     })
     .await;
@@ -458,7 +475,7 @@ async fn surplus_bytes_behind_a_response_spoil_it_and_its_connection() {
         };
         for back_end in 0..BACK_ENDS {
             let server = Server::start(surplus.clone()).await;
-            let (storage, _) = back_ends(&server)[back_end].clone();
+            let (storage, _) = back_ends(&server, LONG)[back_end].clone();
             let first = get(&*storage, Want::Head(10), None).await;
             assert_eq!(reason(&first), "storage_bad_answer");
             for _ in 0..3 {
@@ -605,7 +622,8 @@ async fn listings_over_plain_http() {
         (Reply::nothing(Then::Hang), "storage_timeout"),
     ] {
         let server = Server::start(move |_, _| reply.clone()).await;
-        let storage = open(&format!("{}/vod?token=t", server.address), &options(&server)).unwrap();
+        let wait = if expected == "storage_timeout" { SHORT } else { LONG };
+        let storage = open(&format!("{}/vod?token=t", server.address), &options(&server, wait)).unwrap();
         let e = storage.list(ListRequest::new(&Key::new("a b").unwrap())).await.unwrap_err();
         assert_eq!(e.reason(), expected);
         assert_eq!(server.requests()[0].target, "/vod/a%20b/?token=t");
@@ -626,7 +644,7 @@ async fn listings_over_s3() {
         (200, b"nonsense", "storage_bad_answer", 1),
     ] {
         let server = Server::start(move |_, _| Reply::new(status, &[], body)).await;
-        let storage = open("s3://bucket/vod", &options(&server)).unwrap();
+        let storage = open("s3://bucket/vod", &options(&server, LONG)).unwrap();
         let e = storage.list(ListRequest::new(&Key::root())).await.unwrap_err();
         assert_eq!((e.reason(), server.requests().len()), (expected, requests), "{status}: {e}");
     }
@@ -647,7 +665,7 @@ async fn a_page_of_a_bucket_is_one_request() {
         Reply::new(200, &[], page.as_bytes())
     })
     .await;
-    let storage = open("s3://bucket/vod", &options(&server)).unwrap();
+    let storage = open("s3://bucket/vod", &options(&server, LONG)).unwrap();
     let folder = Key::new("x").unwrap();
     let request = ListRequest::new(&folder).limited(5000);
     let first = storage.list(request).await.unwrap();
@@ -667,7 +685,7 @@ async fn a_page_of_a_bucket_is_one_request() {
 async fn a_directory_listing_of_endless_length_is_named_as_the_reason() {
     let page = vec![b' '; 9 << 20];
     let server = Server::start(move |_, _| Reply::new(200, &[("Content-Type", "text/html")], &page)).await;
-    let storage = open(&server.address, &options(&server)).unwrap();
+    let storage = open(&server.address, &options(&server, LONG)).unwrap();
     let e = storage.list(ListRequest::new(&Key::root())).await.unwrap_err();
     assert_eq!((e.reason(), server.requests().len()), ("folder_too_large", 1));
 }
@@ -705,7 +723,7 @@ async fn flapping() {
         _ => good(request, &body, &[ETAG]),
     })
     .await;
-    for (storage, _) in back_ends(&server) {
+    for (storage, _) in back_ends(&server, LONG) {
         let reads = (0..20).map(|i| {
             let (storage, content) = (&storage, &content);
             async move {
@@ -777,7 +795,7 @@ async fn missing_features_are_logged_once() {
             _ => Reply::new(200, &owned, &content),
         })
         .await;
-        for (storage, _) in back_ends(&server) {
+        for (storage, _) in back_ends(&server, LONG) {
             let log = logged(async {
                 for _ in 0..6 {
                     get(&*storage, Want::Head(10), None).await.unwrap();
