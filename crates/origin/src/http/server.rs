@@ -18,6 +18,7 @@ use crate::{
     read::body::Body,
     read::charge::Charge,
 };
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use hyper::{
     body::Incoming,
@@ -33,7 +34,7 @@ use std::{
     future::{Future, pending},
     io,
     net::IpAddr,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -121,7 +122,7 @@ where
         let Some(peer) = self.stated_peer(&mut stream, peer).await else { return };
         let is_proxy = self.clients.is_proxy(peer);
         let Some(connection) = self.connections.admit(peer.to_canonical(), is_proxy) else { return };
-        let serving = self.connection(stream, connection.clone(), stopping);
+        let serving = self.serving(stream, connection.clone(), stopping);
         if connection.is_reserved {
             let _ = timeout(RESERVED_TIME, serving).await;
         } else {
@@ -147,13 +148,18 @@ where
         None
     }
 
-    /// Serves one connection. The future of each protocol is boxed, so an idle connection does not
-    /// take memory for all of them.
-    async fn connection(self, stream: TcpStream, connection: Arc<Connection>, stopping: Stopping) {
+    /// Returns the future that serves one connection. It is boxed by protocol, so an idle connection
+    /// does not take memory for all of them.
+    fn serving(
+        self,
+        stream: TcpStream,
+        connection: Arc<Connection>,
+        stopping: Stopping,
+    ) -> BoxFuture<'static, ()> {
         let stream = self.with_timeouts(stream, &connection);
         match self.tls.clone() {
-            None => Box::pin(self.http1(stream, connection, stopping)).await,
-            Some(tls) => Box::pin(self.secured(stream, tls, connection, stopping)).await,
+            None => self.http1(stream, connection, stopping),
+            Some(tls) => Box::pin(self.secured(stream, tls, connection, stopping)),
         }
     }
 
@@ -176,9 +182,9 @@ where
                 // The time limit of the first byte starts again after the handshake.
                 let stream = self.with_timeouts(stream, &connection);
                 if is_http2 {
-                    Box::pin(self.http2(stream, connection, stopping)).await;
+                    self.http2(stream, connection, stopping).await;
                 } else {
-                    Box::pin(self.http1(stream, connection, stopping)).await;
+                    self.http1(stream, connection, stopping).await;
                 }
             }
         }
@@ -193,12 +199,14 @@ where
         PaceLimits { stall_timeout: self.config.stall_timeout, min_rate: self.config.min_rate }
     }
 
-    async fn http1(
+    /// Returns the future that serves a connection of HTTP/1.1. What it needs only to begin is not
+    /// part of it.
+    fn http1(
         self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         connection: Arc<Connection>,
         stopping: Stopping,
-    ) {
+    ) -> BoxFuture<'static, ()> {
         let Self { handler, config, metrics, .. } = self;
         let mut builder = http1::Builder::new();
         builder
@@ -215,22 +223,24 @@ where
             })
         });
         let stream = ExplainedRefusals::new(stream, metrics.clone(), connection.peer);
-        let serving = builder.serve_connection(TokioIo::new(stream), service);
-        // hyper itself ends idle connections of HTTP/1.1.
-        let ended = serve(serving, &connection, stopping, pending()).await;
-        if ended.as_ref().is_err_and(hyper::Error::is_parse_version_h2) {
-            // hyper sends no response, because the client would not understand one of HTTP/1.1.
-            log_refusal(&metrics, connection.peer, None, "http2_without_tls", 0);
-        }
-        log_end(ended);
+        let serving = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
+        Box::pin(async move {
+            // hyper itself ends idle connections of HTTP/1.1.
+            let ended = serve(serving, &connection, stopping, pending()).await;
+            if ended.as_ref().is_err_and(hyper::Error::is_parse_version_h2) {
+                // hyper sends no response, because the client would not understand one of HTTP/1.1.
+                log_refusal(&metrics, connection.peer, None, "http2_without_tls", 0);
+            }
+            log_end(ended);
+        })
     }
 
-    async fn http2(
+    fn http2(
         self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         connection: Arc<Connection>,
         stopping: Stopping,
-    ) {
+    ) -> BoxFuture<'static, ()> {
         let mut builder = http2::Builder::new(StreamExecutor { pace: self.pace() });
         let Self { handler, config, .. } = self;
         builder
@@ -250,21 +260,22 @@ where
                 Ok::<_, Infallible>(response.map(|body| GatheringBody::of_stream(body, charge)))
             }
         });
-        let serving = builder.serve_connection(TokioIo::new(stream), service);
-        let idle = connection.idle(config.header_timeout);
-        log_end(serve(serving, &connection, stopping, idle).await);
+        let serving = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
+        Box::pin(async move {
+            let idle = connection.idle(config.header_timeout);
+            log_end(serve(serving, &connection, stopping, idle).await);
+        })
     }
 }
 
 /// Drives a connection to its end. It closes once its open responses have ended if the server
 /// stops, if its place is needed, or when `idle` resolves.
 async fn serve<C: GracefulConnection<Error = hyper::Error>>(
-    serving: C,
+    mut serving: Pin<Box<C>>,
     connection: &Connection,
     mut stopping: Stopping,
     idle: impl Future<Output = ()>,
 ) -> hyper::Result<()> {
-    let mut serving = pin!(serving);
     tokio::select! {
         biased;
         ended = serving.as_mut() => return ended,
