@@ -24,7 +24,7 @@ after(async () => {
   await origin?.stop();
 });
 
-describe("a clip", { concurrency: 2 }, () => {
+describe("a clip", { concurrency: 4 }, () => {
   for (const { protocol, player } of COMBINATIONS) {
     it(`plays as ${protocol} in ${player}, from its beginning to its end`, { timeout: 120_000 }, async () => {
       const viewer = await PlayerPage.open(browser, origin.address, {

@@ -52,7 +52,7 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-describe("edit lists", { concurrency: 2 }, () => {
+describe("edit lists", { concurrency: 4 }, () => {
   for (const { title, what, start, seconds } of titles) {
     for (const { protocol, player } of combinations) {
       it(`${what} plays as ${protocol} in ${player}`, { timeout: 120_000 }, async (t) => {

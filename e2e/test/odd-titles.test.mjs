@@ -10,7 +10,7 @@ import { missing } from "../lib/tools.mjs";
 const noFfmpeg = await missing("ffmpeg", "-version");
 const withTitle = serveMadeTitles(noFfmpeg ? undefined : makeTitles);
 
-describe("odd titles", { skip: noFfmpeg, concurrency: 2 }, () => {
+describe("odd titles", { skip: noFfmpeg, concurrency: 4 }, () => {
   const combinations = [
     // Frames of several durations, and times that count from the epoch.
     ["waves.mp4", "smooth", "dash.js"],

@@ -78,7 +78,7 @@ async function openHarbour(page) {
   await page.waitForURL(/title=harbour/);
 }
 
-describe("page", { concurrency: 2 }, () => {
+describe("page", { concurrency: 4 }, () => {
   it("lists the library and plays a title that is clicked", () =>
     visit({}, async (viewer, page) => {
       const titles = page.getByRole("navigation").getByRole("listitem");

@@ -17,7 +17,7 @@ after(async () => {
   await origin?.stop();
 });
 
-describe("players", { concurrency: 2 }, () => {
+describe("players", { concurrency: 4 }, () => {
   for (const { protocol, player } of COMBINATIONS) {
     it(`${player} plays ${protocol}`, { timeout: 180_000 }, async (t) => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player });

@@ -79,7 +79,7 @@ async function watch({ protocol, player }, script) {
   }
 }
 
-describe("segments in order of importance", () => {
+describe("segments in order of importance", { concurrency: 3 }, () => {
   for (const combination of [
     { protocol: "dash", player: "dash.js" },
     { protocol: "dash", player: "shaka" },

@@ -36,7 +36,7 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-describe("a file of a camera", { concurrency: 2 }, () => {
+describe("a file of a camera", { concurrency: 4 }, () => {
   for (const { protocol, player, upright } of combinations) {
     it(`plays as ${protocol} in ${player}${upright ? ", upright" : ""}`, { timeout: 180_000 }, async () => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: film.title, protocol, player });

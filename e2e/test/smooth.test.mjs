@@ -20,7 +20,7 @@ after(async () => {
 
 const open = (title, query = "") => openShaka4(browser, origin, `${title}/Manifest${query}`);
 
-describe("Smooth Streaming in Shaka Player 4", { concurrency: 2 }, () => {
+describe("Smooth Streaming in Shaka Player 4", { concurrency: 4 }, () => {
   it("plays, seeks and switches", { timeout: 180_000 }, async (t) => {
     const viewer = await open(TITLE.title);
     try {

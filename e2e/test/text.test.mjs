@@ -43,7 +43,7 @@ after(async () => {
   if (library) await rm(library, { recursive: true });
 });
 
-describe("timed text", { skip: noFfmpeg }, () => {
+describe("timed text", { skip: noFfmpeg, concurrency: 2 }, () => {
   for (const protocol of ["dash", "smooth"]) {
     it(`is shown by dash.js in ${protocol}`, { timeout: 120_000 }, async () => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: "harbour", protocol, player: "dash.js" });
