@@ -148,8 +148,8 @@ where
         None
     }
 
-    /// Returns the future that serves one connection. It is boxed by protocol, so an idle connection
-    /// does not take memory for all of them.
+    /// Returns the future that serves one connection. It is boxed by protocol, so an idle
+    /// connection does not take memory for all of them.
     fn serving(
         self,
         stream: TcpStream,
