@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use latemux_cache::Config as CacheConfig;
 use latemux_origin::OriginConfig;
 use latemux_quantity::{ByteSize, TimeSpan};
-use latemux_storage::Options;
+use latemux_storage::{Options, StreamCount};
 use std::{fmt::Display, net::SocketAddr, path::PathBuf};
 
 /// Serve stored MP4 files as video on demand: HLS, DASH, Smooth Streaming and HDS.
@@ -114,6 +114,18 @@ pub(crate) struct Serve {
         help = with_default("Disk space for cached source bytes in the folder of --cache-dir", ByteSize(CacheConfig::default().disk))
     )]
     pub(crate) cache_disk: Option<ByteSize>,
+    #[arg(
+        long,
+        value_name = "N",
+        help = with_default("Most requests among which a long read of distant storage is split, or auto", Options::default().streams)
+    )]
+    pub(crate) storage_streams: Option<StreamCount>,
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help = with_default("Least size of each part of such a read", ByteSize(Options::default().chunk))
+    )]
+    pub(crate) storage_chunk: Option<ByteSize>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }

@@ -132,6 +132,8 @@ impl Config {
         if flags.nginx_vod_urls {
             origin.urls.nginx_vod.enable();
         }
+        set(&mut self.storage.streams, flags.storage_streams);
+        set(&mut self.storage.chunk, flags.storage_chunk.map(|size| size.0));
         flags.storage.apply(&mut self.storage);
     }
 
@@ -168,6 +170,7 @@ impl Config {
             ensure!(!time.is_zero(), "{key} must be more than 0s, or every request would time out");
         }
         ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
+        ensure!(self.storage.chunk > 0, "storage.chunk must be at least 1 byte");
         ensure!(
             self.origin.read.open <= self.storage.in_flight_of_one_client(),
             "read.open must not exceed an eighth of storage.max_in_flight, or 16 if that is more, and never \
@@ -196,6 +199,7 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
     use clap::Parser;
+    use latemux_storage::StreamCount;
     use std::time::Duration;
 
     fn flags(line: &str) -> args::Serve {
@@ -275,6 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn streams_are_a_number_or_auto() {
+        let streams =
+            |text: &str| Config::parse(&format!("[storage]\nstreams = {text}")).map(|c| c.storage.streams);
+        assert_eq!(streams("'auto'").unwrap(), StreamCount::Auto);
+        assert_eq!(streams("4").unwrap(), StreamCount::AtMost(4));
+        for text in ["0", "-1", "65", "'many'"] {
+            let error = streams(text).unwrap_err().to_string();
+            assert!(error.contains("auto, or from 1 to 64"), "{error}");
+        }
+        let mut config = Config::default();
+        config.apply(&flags("latemux serve x --storage-streams 8 --storage-chunk 1MiB"));
+        assert_eq!((config.storage.streams, config.storage.chunk), (StreamCount::AtMost(8), 1 << 20));
+        config.apply(&flags("latemux serve x --storage-streams auto"));
+        assert_eq!(config.storage.streams, StreamCount::Auto);
+    }
+
+    #[test]
     fn values_out_of_range_are_refused_with_the_name_of_the_key() {
         for (text, key) in [
             ("[urls.nginx_vod]\nhls = 'hls'", "urls.nginx_vod: hls"),
@@ -284,6 +305,7 @@ mod tests {
             ("[http]\nmax_connections = 0", "max_connections"),
             ("[storage]\nmax_in_flight = 0", "storage.max_in_flight"),
             ("[storage]\nfirst_byte_timeout = '0s'", "storage.first_byte_timeout"),
+            ("[storage]\nchunk = '0'", "storage.chunk"),
             ("load_timeout = '0s'", "load_timeout"),
             ("max_objects = 0", "max_objects"),
             ("[read]\nopen = 0", "read.open"),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The counters of one back end. They only grow, except `in_flight`, `queued` and
-        /// `suspended`.
+        /// The counters of one back end. They only grow, except `in_flight`, `queued`,
+        /// `suspended`, `streams` and the rates.
         #[derive(Debug, Default)]
         pub struct Counters {
             $(pub(crate) $name: AtomicU64,)+
@@ -60,6 +60,16 @@ counters! {
     busy,
     /// Reads and listings that this mirror answered because the storage before it failed.
     fallbacks,
+    /// Reads that were split into chunks, which were requested at once.
+    split,
+    /// Responses of a server that ignored the requested range.
+    ranges_ignored,
+    /// Current: requests among which long reads are split; 0 until one has been measured.
+    streams,
+    /// Current: average throughput of long reads with one request, in bytes per second.
+    rate_of_one,
+    /// Current: average throughput of long reads with `streams` requests, in bytes per second.
+    rate_of_streams,
     /// Current: 1 while this storage counts as failing, so that its mirrors are asked first.
     suspended,
     /// Current: requests in flight, each until the end of its body.

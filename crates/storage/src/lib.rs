@@ -37,7 +37,7 @@ pub use listing::{ListRequest, Listing, PageToken, list_all};
 pub use mirrored::Mirrored;
 pub use object::{Key, ObjectMeta, Version};
 pub use open::{OpenError, open, open_mirrored, open_object};
-pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides};
+pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides, StreamCount};
 pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
 
 use futures_util::future::BoxFuture;

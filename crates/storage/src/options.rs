@@ -1,9 +1,10 @@
 //! Settings of every back end: the `[storage]` section of a configuration file.
 
 use crate::Registry;
-use latemux_quantity::TimeSpan;
-use serde::{Deserialize, Serialize};
+use latemux_quantity::{ByteSize, TimeSpan};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
+use std::{fmt, str::FromStr};
 
 /// Access to HTTP servers and object stores. Credentials come from the environment, a web identity,
 /// the container or the instance.
@@ -58,6 +59,14 @@ pub struct Options {
     /// is used. With `0s`, no read is sent a second time.
     #[serde(with = "TimeSpan")]
     pub hedge_after: Duration,
+    /// Most requests among which a long read of a known version is split. Its parts, called chunks,
+    /// are requested at once. The number grows only while this makes reads faster, compared with
+    /// one request. `"auto"` splits reads among up to 4 requests if storage takes at least 10 ms to
+    /// respond. 1 splits none. Reads from a folder are not split. Since 0.2.0.
+    pub streams: StreamCount,
+    /// Least size of a chunk. Only reads of at least two chunks are split. Since 0.2.0.
+    #[serde(with = "ByteSize")]
+    pub chunk: u64,
     /// A storage with the same objects, asked if the one that is served fails. Other settings are
     /// those of `[storage]`.
     pub mirror: Vec<MirrorOptions>,
@@ -99,10 +108,70 @@ impl Default for Options {
             max_in_flight: 512,
             queue_timeout: Duration::from_secs(10),
             hedge_after: Duration::ZERO,
+            streams: StreamCount::Auto,
+            chunk: 512 << 10,
             mirror: Vec::new(),
             s3: S3Overrides::default(),
             registry: Registry::default(),
         }
+    }
+}
+
+/// The most requests among which a long read is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamCount {
+    /// Depends on the time that storage takes to respond.
+    Auto,
+    /// A number; not 0.
+    AtMost(usize),
+}
+
+/// The largest [`StreamCount`].
+const MOST_STREAMS: usize = 64;
+
+impl FromStr for StreamCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "auto" => Ok(Self::Auto),
+            Ok(streams @ 1..=MOST_STREAMS) => Ok(Self::AtMost(streams)),
+            _ => Err(format!("the number of streams must be auto, or from 1 to {MOST_STREAMS}")),
+        }
+    }
+}
+
+impl fmt::Display for StreamCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::AtMost(streams) => streams.fmt(f),
+        }
+    }
+}
+
+impl Serialize for StreamCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::AtMost(streams) => streams.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(i64),
+            Text(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

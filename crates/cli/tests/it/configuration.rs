@@ -178,6 +178,7 @@ fn key(field: &Field) -> Option<Key> {
             "bool" => Kind::Value("true or false"),
             "usize" | "u32" => Kind::Value("number"),
             "AdminAddress" => Kind::Value("address:port or unix:path"),
+            "StreamCount" => Kind::Value("number or `\"auto\"`"),
             "SocketAddr" => Kind::Value("address:port"),
             "PathBuf" => Kind::Value("path"),
             "String" => Kind::Value("text"),

@@ -1,10 +1,13 @@
-//! Features common to all storage: bounded requests, second reads beside slow ones, counters.
+//! Features common to all storage: bounded requests, long reads in chunks, second reads beside slow
+//! ones, counters.
 //!
 //! [`StorageClient`] is a [`Storage`] around another. Retries are made in `backend/http`, which can
 //! tell failures apart. Second reads and retries draw on one budget for the back end.
 
+mod chunks;
 mod hedge;
 mod permits;
+mod ramp;
 
 pub use permits::{HeldPermits, Permits, call_on_behalf_of, current_client, on_behalf_of};
 
@@ -12,6 +15,7 @@ use crate::backend::http::retry::Account;
 use crate::counters::{Counters, GaugeGuard, increment};
 use crate::{Key, ListRequest, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
+use chunks::Splitting;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
 use std::pin::Pin;
@@ -34,6 +38,8 @@ struct Core {
     permits: Option<Arc<Permits>>,
     queue_timeout: Duration,
     hedge_after: Option<Duration>,
+    /// `None` if reads are never split.
+    splitting: Option<Splitting>,
 }
 
 /// A permit for one in-flight request.
@@ -63,7 +69,9 @@ impl StorageClient {
         });
         let queue_timeout = options.queue_timeout;
         let hedge_after = Some(options.hedge_after).filter(|after| !after.is_zero());
-        Self { core: Arc::new(Core { inner, account, permits, queue_timeout, hedge_after }) }
+        // A local folder has no distance that several requests could hide.
+        let splitting = if bounded { Splitting::new(options) } else { None };
+        Self { core: Arc::new(Core { inner, account, permits, queue_timeout, hedge_after, splitting }) }
     }
 
     /// Returns the counters of this back end.
@@ -73,15 +81,10 @@ impl StorageClient {
 
     async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
         let permit = self.begin(request.key).await?;
-        let response = match self.core.hedge_after {
-            Some(after) => self.core.hedged(after, permit, request).await,
-            None => self.core.inner.read(request).await.map(|read| (read, permit)),
-        };
-        let (mut read, permit) = self.core.count_fault(response)?;
-        let left = read.range.end.saturating_sub(read.range.start);
-        let permit = Some(permit).filter(|_| left > 0);
-        read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(&self.core) }.boxed();
-        Ok(read)
+        match self.core.long_read(&request) {
+            Some(long) => self.core.read_in_chunks(permit, request, long).await,
+            None => self.core.read_whole(permit, request).await,
+        }
     }
 
     async fn list_now(&self, request: ListRequest<'_>) -> Result<Listing, StorageError> {
@@ -124,6 +127,27 @@ impl Core {
             Some(permit) => Ok(self.permit(Some(permit))),
             None => Err(StorageError::Busy { key: key.to_string(), after: self.queue_timeout }),
         }
+    }
+
+    /// Reads with one request, or two if the first one is slow.
+    async fn read_whole(
+        self: &Arc<Self>,
+        permit: Permit,
+        request: ReadRequest<'_>,
+    ) -> Result<Read, StorageError> {
+        let begun = Instant::now();
+        let response = match self.hedge_after {
+            Some(after) => self.hedged(after, permit, request).await,
+            None => self.inner.read(request).await.map(|read| (read, permit)),
+        };
+        let (mut read, permit) = self.count_fault(response)?;
+        if let Some(splitting) = &self.splitting {
+            splitting.ramp.note_head(begun.elapsed());
+        }
+        let left = read.range.end.saturating_sub(read.range.start);
+        let permit = Some(permit).filter(|_| left > 0);
+        read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(self) }.boxed();
+        Ok(read)
     }
 
     /// Counts a failure that was the back end's fault.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+mod chunks;
 mod client;
 mod credentials;
 mod decorators;

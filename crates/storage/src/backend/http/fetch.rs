@@ -3,7 +3,7 @@
 use super::client::{Client, Failure, ResponseBody, is_throttling, settings_error};
 use super::response_head::{self, Refusal, ResponseHead};
 use super::retry::Budget;
-use crate::counters::increment;
+use crate::counters::{Counters, increment};
 use crate::{Key, Read, ReadRequest, StorageError, Version, Want};
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, future::BoxFuture, stream};
@@ -64,7 +64,7 @@ struct WarnedOnce {
 }
 
 impl WarnedOnce {
-    fn check(&self, key: &Key, head: &response::Parts, response: &ResponseHead) {
+    fn check(&self, key: &Key, head: &response::Parts, response: &ResponseHead, counters: &Counters) {
         let first = |said: &AtomicBool| !said.swap(true, Relaxed);
         let version = &response.object.version;
         if version.etag.is_none() && first(&self.no_etag) {
@@ -72,8 +72,11 @@ impl WarnedOnce {
             tracing::warn!(%key, "storage sends no strong ETag: versions are distinguished by {by}");
         }
         let part = response.range.end - response.range.start < response.object.size;
-        if head.status == StatusCode::OK && part && !response.range.is_empty() && first(&self.no_ranges) {
-            tracing::warn!(%key, "storage ignores byte ranges, so more is read than requested");
+        if head.status == StatusCode::OK && part && !response.range.is_empty() {
+            increment(&counters.ranges_ignored);
+            if first(&self.no_ranges) {
+                tracing::warn!(%key, "storage ignores byte ranges, so more is read than requested");
+            }
         }
     }
 }
@@ -166,7 +169,7 @@ impl Fetch {
         };
         match response_head::check_head(key.as_str(), want, pin, &head) {
             Ok(response) => {
-                self.warned.check(key, &head, &response);
+                self.warned.check(key, &head, &response, &self.client.account.counters);
                 Ok((response, body))
             }
             Err(refusal) if head.status.is_redirection() => {
