@@ -233,7 +233,7 @@ async fn a_chunk_that_fails_is_requested_again_alone() {
         let quarter = SIZE / 4;
         let expected = [0..quarter, quarter..2 * quarter, 2 * quarter..3 * quarter, 3 * quarter..SIZE];
         assert_eq!(requests[..4], expected);
-        assert_eq!(requests[4..], [quarter + arrived..2 * quarter]);
+        assert_eq!((requests.len(), &requests[4]), (5, &(quarter + arrived..2 * quarter)));
         let figures = world.client.counters().figures();
         assert_eq!((figures.retries, figures.failed, figures.in_flight), (1, 0, 0));
         // Perhaps storage allows no more requests.
