@@ -11,7 +11,8 @@ use rustix::{
 };
 use std::{
     collections::VecDeque,
-    io::{self, PipeWriter},
+    fs::File,
+    io::{self, PipeWriter, Read as _, Seek as _},
     net::Ipv4Addr,
     os::fd::{AsFd, BorrowedFd},
     sync::{
@@ -33,6 +34,12 @@ const VIRTIO_HEADER: usize = 10;
 /// The number of packets that the kernel keeps until the thread reads them.
 const KERNEL_QUEUE: &str = "10000";
 
+/// The counters of the devices in the network namespace of the thread that opens it.
+const DEVICES: &str = "/proc/thread-self/net/dev";
+
+/// The size of the Ethernet header with which the counters of a veth device count each packet.
+const ETHERNET_HEADER: u64 = 14;
+
 /// A cable between two hosts, with the address that each of them has on it. When dropped, packets
 /// no longer pass.
 #[derive(Debug)]
@@ -41,10 +48,17 @@ pub struct Cable {
     pub first: Ipv4Addr,
     /// The address of the second host.
     pub second: Ipv4Addr,
-    to_second: Arc<Counts>,
-    to_first: Arc<Counts>,
-    /// Ends the thread when closed; `None` for a pair of devices of the kernel.
-    stop: Option<PipeWriter>,
+    name: String,
+    carrier: Carrier,
+}
+
+/// The part of a cable that carries its packets.
+#[derive(Debug)]
+enum Carrier {
+    /// A pair of devices of the kernel, with the counters of the first and the second host.
+    Kernel([File; 2]),
+    /// A thread, which ends when `_stop` is closed.
+    Thread { to_first: Arc<Counts>, to_second: Arc<Counts>, _stop: PipeWriter },
 }
 
 /// Packets of one direction so far.
@@ -76,17 +90,18 @@ impl Cable {
         line: Line,
     ) -> io::Result<Self> {
         let name = format!("line{number}");
-        let (to_first, to_second) = (Arc::<Counts>::default(), Arc::<Counts>::default());
-        let stop = if line.is_plain() {
+        let carrier = if line.is_plain() {
             let (namespace, name) = (second.0.namespace.clone(), name.clone());
             first.0.call(move || {
                 ip(&[
                     "link", "add", "name", &name, "type", "veth", "peer", "name", &name, "netns", &namespace,
                 ])
             })?;
-            None
+            let counters = |host: &Host| host.call(|| File::open(DEVICES));
+            Carrier::Kernel([counters(first.0)?, counters(second.0)?])
         } else {
             let now = Instant::now();
+            let (to_first, to_second) = (Arc::<Counts>::default(), Arc::<Counts>::default());
             let direction =
                 |from: &Host, to, seed| Side::new(from, &name, Direction::new(line, seed, now), to);
             let seeds = (line.seed.wrapping_mul(2), line.seed.wrapping_mul(2).wrapping_add(1));
@@ -96,7 +111,7 @@ impl Cable {
             ];
             let (ended, stop) = io::pipe()?;
             thread::Builder::new().name(name.clone()).spawn(move || carry(sides, ended.as_fd()))?;
-            Some(stop)
+            Carrier::Thread { to_first, to_second, _stop: stop }
         };
         for ((host, address), (_, peer)) in [(first, second), (second, first)] {
             let (address, peer) = (address.to_string(), peer.to_string());
@@ -110,14 +125,38 @@ impl Cable {
                 ip(&[&route[..], &[congestion.name()]].concat())
             })?;
         }
-        Ok(Self { first: first.1, second: second.1, to_second, to_first, stop })
+        Ok(Self { first: first.1, second: second.1, name, carrier })
     }
 
-    /// Returns the traffic to the first and to the second host so far, or `None` for a pair of
-    /// devices of the kernel, whose packets are not counted.
-    pub fn traffic(&self) -> Option<[Traffic; 2]> {
-        self.stop.as_ref().map(|_| [self.to_first.traffic(), self.to_second.traffic()])
+    /// Returns the traffic to the first and to the second host so far. The kernel may combine
+    /// segments of TCP, and then counts the headers of a group once.
+    ///
+    /// # Errors
+    /// If the kernel's counters of a pair of devices cannot be read.
+    pub fn traffic(&self) -> io::Result<[Traffic; 2]> {
+        match &self.carrier {
+            Carrier::Thread { to_first, to_second, .. } => Ok([to_first.traffic(), to_second.traffic()]),
+            Carrier::Kernel([first, second]) => Ok([self.received(first)?, self.received(second)?]),
+        }
     }
+
+    /// Reads what the device of one host has received.
+    fn received(&self, counters: &File) -> io::Result<Traffic> {
+        let mut counters = counters;
+        let mut text = String::new();
+        counters.rewind()?;
+        counters.read_to_string(&mut text)?;
+        received(&text, &self.name)
+            .ok_or_else(|| io::Error::other(format!("{DEVICES} does not list {}", self.name)))
+    }
+}
+
+/// Returns what a device has received by proc_pid_net(5): bytes, packets, errors, drops.
+fn received(text: &str, device: &str) -> Option<Traffic> {
+    let counts = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    let mut counts = counts.split_whitespace().map_while(|count| count.parse::<u64>().ok());
+    let (bytes, packets, dropped) = (counts.next()?, counts.next()?, counts.nth(1)?);
+    Some(Traffic { bytes: bytes.saturating_sub(packets.saturating_mul(ETHERNET_HEADER)), dropped })
 }
 
 /// A device, and the packets on their way from it to the other one.
@@ -214,6 +253,15 @@ fn carry([mut first, mut second]: [Side; 2], ended: BorrowedFd<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_counters_of_a_device_are_found_by_its_whole_name() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop\n    lo: 1 1 0 0 0 0 0 0 1 1\n\
+                    line10: 9 9 9 9 0 0 0 0 9 9\n line1:  1028  2 5 3 0 0 0 0 7 7\n";
+        assert_eq!(received(text, "line1"), Some(Traffic { bytes: 1000, dropped: 3 }));
+        assert_eq!(received(text, "line"), None);
+        assert_eq!(received("line1: 7", "line1"), None);
+    }
 
     #[test]
     fn a_group_counts_as_the_packets_in_it() {
