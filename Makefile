@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load docs compare clean
+.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped lab lab-quick bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load docs compare clean
 
 # The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -23,6 +23,8 @@ target := $(or $(CARGO_TARGET_DIR),target)
 binary := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/latemux
 # Checks that `make test` could not make here. Its last lines repeat them.
 skipped := $(target)/skipped.txt
+# The folder for the results of `make lab`, which goes on where an earlier one stopped.
+lab_run := $(or $(RUN),$(target)/lab)
 stage = @printf '\n== %s (%s)\n' '$@' "$$(date +%T)"
 
 help: ## list the targets
@@ -86,7 +88,7 @@ deny:
 	@if timeout 60 cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check advisories; \
 	else echo 'deny: advisories not checked: their database cannot be reached' | tee -a $(skipped); fi
 
-test: forget-skipped tools web lint unit doc bench-instructions e2e fuzz ## check everything that the project promises
+test: forget-skipped tools web lint unit doc bench-instructions lab-quick e2e fuzz ## check everything that the project promises
 	$(stage)
 	@if test -s $(skipped); then echo 'All checks passed, except for these, which were skipped:'; cat $(skipped); \
 	else echo 'All checks passed.'; fi
@@ -109,6 +111,19 @@ e2e: web build ## run real players in Chromium against latemux
 fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30; 10 in CI)
 	$(stage)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),$(if $(CI),10,30))
+
+lab-quick: build ## measure each set-up of the lab once, and check its counts of requests and bytes
+	$(stage)
+	@scripts/install-tools.sh media servers
+	@LATEMUX_BIN=$(abspath $(binary)) LAB_CONTENT=$(abspath $(target))/lab-content node scripts/lab-quick.mjs
+
+lab: ## repeat the published experiments, scaled to about two hours (EXPERIMENT=f-cold, SCALE=published, RUN=folder)
+	$(stage)
+	@scripts/install-tools.sh media servers
+	@cargo build --locked --release -p latemux
+	@$(target)/release/latemux lab run $(or $(EXPERIMENT:%=lab/experiments/%.toml),lab/experiments/*.toml) \
+		--scale $(if $(filter published,$(SCALE)),1,$(or $(SCALE),0.04)) --out $(lab_run) --content $(abspath $(target))/lab-titles
+	@$(target)/release/latemux lab report $(lab_run)
 
 bench: ## compare the server with nginx sending the same bytes as files (ROWS=dash,ts for some rows)
 	$(stage)

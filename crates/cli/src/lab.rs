@@ -4,15 +4,18 @@ use crate::{serve::say, signals::stop_signal};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
-    driver::{Driver, Records},
+    driver::Driver,
     machine::Machine,
     nbmp::{MAX_DOCUMENT, Task, Workflow},
-    plan::{Cell, Conditions, Estimate, Library, Planned, plan},
+    outline,
+    plan::{Cell, Conditions, Estimate, Extent, Library, Planned, plan},
     report,
+    submit::submit,
     task::{self, Place},
 };
 use latemux_link::network::{Enclosure, has_entered};
 use std::{
+    collections::BTreeMap,
     env,
     fmt::Write as _,
     fs,
@@ -47,6 +50,7 @@ enum Command {
     Plan(Plan),
     Run(Run),
     Report(Report),
+    Submit(Submit),
     Task(RunTask),
 }
 
@@ -80,6 +84,14 @@ struct Run {
     /// Random seed of the order in which cells are measured
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
+    /// Number of times that a measurement is repeated, at most, if other programs took more than a
+    /// tenth of the processors
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    retries: u32,
+    /// Program `latemux` whose origin and load are measured, such as another version [default: this
+    /// one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// How functions reach each other
     #[arg(long, value_enum, default_value_t = Net::Auto, value_name = "MODE")]
     net: Net,
@@ -95,14 +107,29 @@ enum Net {
     Loopback,
 }
 
-/// Sum up the results of a run: write summary.csv, with a line for each cell
+/// Sum up the results of a run: write report.html, and summary.csv with a line for each cell
 ///
-/// Repeated measurements have a mean and half of its 95 % confidence interval (Student's t).
+/// Repeated measurements have a mean and half of its 95 % confidence interval (Student's t). Claims
+/// of experiments hold, are open or are contradicted. Both files are written to the first folder.
 #[derive(Debug, ClapArgs)]
 struct Report {
-    /// Folder that `lab run --out` wrote
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
+    /// Folders that `lab run --out` wrote, each with the part of one machine
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+}
+
+/// Send a workflow document to an NBMP engine, such as one on Kubernetes
+///
+/// The engine must know the functions, and must be able to start `latemux lab task`. Prints the id
+/// of the workflow.
+#[derive(Debug, ClapArgs)]
+struct Submit {
+    /// Workflow document that `lab plan --documents` or `lab run` wrote
+    #[arg(value_name = "FILE")]
+    document: PathBuf,
+    /// Address of the engine's workflow API, without /v2/workflows
+    #[arg(long, value_name = "URL")]
+    engine: String,
 }
 
 /// Run one function of a workflow, as `lab run` and workflow engines do
@@ -120,6 +147,9 @@ struct RunTask {
     /// Folder with titles
     #[arg(long, value_name = "DIR")]
     content: PathBuf,
+    /// Program `latemux` that is measured [default: this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -130,13 +160,32 @@ struct Experiments {
     /// Folder with `setups` and `titles` [default: the folder above that of the FILE]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
+    /// Factor of durations, numbers of requests and lengths of titles, from 0 to 1
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    scale: f64,
+    /// Measure only the cells with these values of an axis; can be repeated
+    #[arg(long, value_name = "AXIS=VALUE,…")]
+    only: Vec<String>,
 }
 
 impl Experiments {
+    /// Returns the part of the experiments that is measured.
+    fn extent(&self) -> Result<Extent> {
+        ensure!(self.scale > 0.0 && self.scale <= 1.0, "--scale must be above 0, and at most 1");
+        let mut only = BTreeMap::new();
+        for text in &self.only {
+            let (axis, values) =
+                text.split_once('=').with_context(|| format!("--only {text}: not AXIS=VALUE"))?;
+            only.insert(axis.to_owned(), values.split(',').map(str::to_owned).collect());
+        }
+        Ok(Extent { scale: self.scale, only })
+    }
+
     fn plan(&self, conditions: &Conditions) -> Result<Vec<Planned>> {
+        let extent = self.extent()?;
         let planned = |file: &PathBuf| {
             let library = self.library.clone().map_or_else(|| Library::beside(file), Library::new);
-            Ok(plan(file, &library, conditions)?)
+            Ok(plan(file, &library, conditions, &extent)?)
         };
         self.files.iter().map(planned).collect()
     }
@@ -148,6 +197,7 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
         Command::Plan(flags) => show_plan(flags),
         Command::Run(flags) => measure(flags),
         Command::Report(flags) => write_report(flags),
+        Command::Submit(flags) => send(flags),
         Command::Task(flags) => run_task(flags),
     }
 }
@@ -194,13 +244,17 @@ fn measure(flags: &Run) -> Result<()> {
     let enclosure = enter(flags.net)?;
     let conditions = conditions(enclosure.as_ref());
     let plans = flags.experiments.plan(&conditions)?;
+    check_disk(&flags.out, &plans)?;
     let stop = stop_flag()?;
     let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
     fs::create_dir_all(&content).with_context(|| content.display().to_string())?;
     fs::create_dir_all(&flags.out).with_context(|| flags.out.display().to_string())?;
     Machine::this(VERSION, &conditions.mode).write(&flags.out)?;
+    outline::add(&flags.out, &plans)?;
     let driver = Driver {
         latemux: env::current_exe()?,
+        program: program(flags.program.as_deref())?,
+        retries: flags.retries,
         run: fs::canonicalize(&flags.out)?,
         content: fs::canonicalize(content)?,
         enclosure: enclosure.as_ref(),
@@ -222,28 +276,79 @@ fn measure(flags: &Run) -> Result<()> {
     let cells = plans.iter().map(|plan| (plan.repeats.min, &plan.cells));
     let missing = cells.flat_map(|(repeats, cells)| {
         let measurable = cells.iter().filter(|cell| driver.lacks(cell).is_none());
-        measurable.flat_map(move |cell| (0..repeats).map(move |repeat| (&cell.key, repeat)))
+        measurable.flat_map(move |cell| (0..repeats).map(move |repeat| (cell, repeat)))
     });
-    let missing = missing.filter(|(key, repeat)| !records.has(key, *repeat)).count();
+    let missing = missing.filter(|(cell, repeat)| !records.has(cell, *repeat)).count();
     ensure!(missing == 0, "{missing} measurements failed: start it again to repeat them");
     Ok(())
 }
 
+/// Checks that the disk has room for titles and caches.
+fn check_disk(out: &Path, plans: &[Planned]) -> Result<()> {
+    let needed = Estimate::of(plans).disk;
+    // The folder may not exist yet.
+    let existing =
+        out.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let Some(system) = existing.filter_map(|path| rustix::fs::statvfs(path).ok()).next() else {
+        return Ok(());
+    };
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    ensure!(
+        needed <= free,
+        "{}: {:.1} GB of disk needed, {:.1} GB free",
+        out.display(),
+        gigabytes(needed),
+        gigabytes(free)
+    );
+    Ok(())
+}
+
 fn write_report(flags: &Report) -> Result<()> {
-    let records = Records::read(&flags.run)?;
-    let path = flags.run.join("summary.csv");
-    fs::write(&path, report::csv(&records)).with_context(|| path.display().to_string())?;
-    say(&format!("{} measurements: {}\n", records.len(), path.display()))
+    let run = report::Run::read(&flags.runs)?;
+    let folder = &flags.runs[0];
+    for (name, text) in [("summary.csv", report::csv(&run.records)), ("report.html", report::page(&run))] {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+    }
+    let mut text = String::new();
+    for experiment in run.outlines.keys() {
+        for verdict in run.verdicts(experiment) {
+            writeln!(text, "{experiment}: {}: {}", verdict.outcome.name(), verdict.claim.text)?;
+        }
+    }
+    writeln!(text, "{} measurements: {}", run.records.len(), folder.join("report.html").display())?;
+    say(&text)
+}
+
+/// Returns the path of the program that is measured.
+fn program(stated: Option<&Path>) -> Result<PathBuf> {
+    match stated {
+        Some(path) => fs::canonicalize(path).with_context(|| path.display().to_string()),
+        None => Ok(env::current_exe()?),
+    }
+}
+
+/// Reads a document of bounded size.
+fn read_document(path: &Path) -> Result<Vec<u8>> {
+    let mut document = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut document))
+        .with_context(|| path.display().to_string())?;
+    Ok(document)
+}
+
+fn send(flags: &Submit) -> Result<()> {
+    let id = submit(&read_document(&flags.document)?, &flags.engine)
+        .with_context(|| flags.document.display().to_string())?;
+    say(&format!("{id}\n"))
 }
 
 fn run_task(flags: &RunTask) -> Result<()> {
-    let mut document = Vec::new();
-    fs::File::open(&flags.document)
-        .and_then(|file| file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut document))
-        .with_context(|| flags.document.display().to_string())?;
+    let document = read_document(&flags.document)?;
     let task = Task::from_json(&document).with_context(|| flags.document.display().to_string())?;
     let place = Place {
-        latemux: env::current_exe()?,
+        latemux: program(flags.program.as_deref())?,
         folder: fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?,
         content: fs::canonicalize(&flags.content).with_context(|| flags.content.display().to_string())?,
     };

@@ -4,12 +4,13 @@ mod measure;
 mod record;
 mod site;
 
-pub use measure::Measured;
+pub use measure::{Measured, Resources};
 pub use record::{Record, Records};
 
 use crate::{
     Error, content,
     function::Function,
+    machine::ProcessorTime,
     nbmp::{Task, Workflow},
     plan::{Cell, Planned, block},
     process::Process,
@@ -38,8 +39,12 @@ const ATTEMPTS: u32 = 2;
 /// Measures cells on this machine.
 #[derive(Debug)]
 pub struct Driver<'a> {
-    /// The program `latemux`.
+    /// The program that starts the functions: this one.
     pub latemux: PathBuf,
+    /// The program `latemux` whose origin and load are measured.
+    pub program: PathBuf,
+    /// Number of times that a disturbed measurement is repeated, at most.
+    pub retries: u32,
     /// The folder for results.
     pub run: PathBuf,
     /// The folder for titles, which is kept between runs.
@@ -63,7 +68,7 @@ impl Driver<'_> {
         let mut records = Records::open(&self.run)?;
         for plan in plans {
             for ((name, layout), title) in &plan.titles {
-                content::make(&self.content, name, *layout, title, &self.latemux)?;
+                content::make(&self.content, name, *layout, title, &self.program)?;
             }
             for repeat in 0..plan.repeats.min {
                 for at in block(seed, repeat, plan.cells.len()) {
@@ -71,7 +76,7 @@ impl Driver<'_> {
                     if self.stop.load(Relaxed) {
                         return Ok(records);
                     }
-                    if records.has(&cell.key, repeat) || self.lacks(cell).is_some() {
+                    if records.has(cell, repeat) || self.lacks(cell).is_some() {
                         continue;
                     }
                     let measured = self.attempts(cell, repeat);
@@ -96,9 +101,13 @@ impl Driver<'_> {
 
     fn attempts(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
         let mut result = self.measure(cell, repeat);
-        for _ in 1..ATTEMPTS {
-            if result.is_ok() || self.stop.load(Relaxed) {
-                break;
+        let (mut failed, mut disturbed) = (1, 0);
+        while !self.stop.load(Relaxed) {
+            match &result {
+                Ok(measured) if !measured.is_disturbed() || disturbed == self.retries => break,
+                Ok(_) => disturbed += 1,
+                Err(_) if failed == ATTEMPTS => break,
+                Err(_) => failed += 1,
             }
             result = self.measure(cell, repeat);
         }
@@ -114,9 +123,11 @@ impl Driver<'_> {
         for folder in [&documents, &work] {
             fs::create_dir_all(folder).map_err(|error| Error::file(folder, &error))?;
         }
+        let before = ProcessorTime::now();
         let result = self.perform(cell, repeat, &documents, &work);
+        let foreign = ProcessorTime::now().foreign_since(&before);
         let _ = fs::remove_dir_all(&work);
-        result
+        result.map(|measured| Measured { foreign, ..measured })
     }
 
     fn perform(&self, cell: &Cell, repeat: u32, documents: &Path, work: &Path) -> Result<Measured, Error> {
@@ -149,7 +160,8 @@ impl Driver<'_> {
             let part = Part { function: Function::Link.name().to_owned(), carried, ..Part::default() };
             part.write(work, &workflow.task_id(&link))?;
         }
-        Measured::of(&tasks, work)
+        let ids: Vec<String> = workflow.graph.nodes().iter().map(|node| node.id.clone()).collect();
+        Measured::of(&tasks, &ids, work)
     }
 
     /// Waits until the load, which is the last task, has ended.
@@ -173,6 +185,7 @@ impl Driver<'_> {
     /// Completes the command of a task.
     fn prepare(&self, task: &mut Command, file: &Path, work: &Path) {
         task.args(["lab", "task"]).arg(file).arg("--folder").arg(work).arg("--content").arg(&self.content);
+        task.arg("--program").arg(&self.program);
         let log = fs::File::create(file.with_extension("log")).map_or_else(|_| Stdio::null(), Stdio::from);
         task.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     }

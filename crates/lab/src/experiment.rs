@@ -1,9 +1,11 @@
 //! The files that people write: experiments, set-ups and titles. Unknown keys are refused.
 
+mod claim;
 mod scalar;
 mod setup;
 mod title;
 
+pub use claim::{Claim, Published, Quantity};
 pub use scalar::Scalar;
 pub use setup::{Entry, Setup};
 pub(crate) use title::bytes_per_second;
@@ -44,10 +46,19 @@ pub struct Experiment {
     /// Parameters of the links of set-ups, by id.
     #[serde(default)]
     pub links: BTreeMap<String, BTreeMap<String, Scalar>>,
+    /// Parameters of all origins.
+    #[serde(default)]
+    pub origin: BTreeMap<String, Scalar>,
     /// Parameters of the load.
     pub load: BTreeMap<String, Scalar>,
     /// The values of each axis. Texts elsewhere in the file name an axis as `$axis`.
     pub matrix: BTreeMap<String, Vec<Scalar>>,
+    /// The published figures, beside which the results are shown.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// The statements that the results decide.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
 }
 
 /// The number of measurements of each cell.
@@ -109,13 +120,20 @@ impl Experiment {
             }
         }
         experiment.check_references()?;
+        for published in &experiment.published {
+            published.check()?;
+        }
+        for claim in &experiment.claims {
+            claim.check(&experiment.matrix)?;
+        }
         Ok(experiment)
     }
 
     /// Returns all values that may name an axis.
     fn values(&self) -> impl Iterator<Item = &Scalar> {
         let content = [&self.content.title, &self.content.layout];
-        content.into_iter().chain(self.load.values()).chain(self.links.values().flat_map(BTreeMap::values))
+        let functions = self.load.values().chain(self.origin.values());
+        content.into_iter().chain(functions).chain(self.links.values().flat_map(BTreeMap::values))
     }
 
     /// Checks that values name axes that exist, and that each axis varies something.
@@ -177,6 +195,18 @@ load = { kind = 'list', connections = '$connections' }
 setup = ['cdn', 'ipp']
 format = ['dash', 'hls']
 connections = [1, 2]
+[[claims]]
+text = 'A CDN reads as much as IPP.'
+value = 'storage MB'
+of = { setup = 'cdn', connections = 1 }
+against = { setup = 'ipp' }
+at_least = 0.9
+at_most = 1.1
+[[published]]
+title = 'Table 1'
+source = 'F'
+columns = ['CDN', 'IPP']
+rows = { dash = ['1', '2'] }
 ";
 
     fn refused(text: &str, why: &str) {
@@ -205,13 +235,26 @@ connections = [1, 2]
         refused(&RIGHT.replace("['cdn', 'ipp']", "[]"), "the axis 'setup' has no values");
         refused(&RIGHT.replace("'ipp'", "'cdn'"), "the axis 'setup' has the value 'cdn' twice");
         refused(&RIGHT.replace("connections = [", "players = ["), "'$connections' names no axis");
-        refused(&format!("{RIGHT}players = [1]"), "no value refers to the axis 'players'");
+        refused(
+            &RIGHT.replace("[[claims]]", "players = [1]\n[[claims]]"),
+            "no value refers to the axis 'players'",
+        );
         refused(
             &RIGHT.replace("kind = 'list'", "kind = 'list', format = 'hls'"),
             "must not state the format",
         );
         refused(&RIGHT.replace("[1, 2]", "[[1], [2]]"), "line 10:");
         refused(&RIGHT.replace("[1, 2]", "[1, 2.5]"), "line 10:");
+        refused(&RIGHT.replace("storage MB", "storage"), "unknown variant `storage`");
+        refused(
+            &RIGHT.replace("connections = 1 }", "connections = 3 }"),
+            "the axis 'connections' has no value '3'",
+        );
+        refused(&RIGHT.replace("against = { setup", "against = { set-up"), "the matrix has no axis 'set-up'");
+        refused(&RIGHT.replace("at_least = 0.9\nat_most = 1.1", ""), "needs at_least or at_most");
+        refused(&RIGHT.replace("at_least = 0.9", "at_least = 1.2"), "at_least is above at_most");
+        refused(&RIGHT.replace("at_least = 0.9", "at_least = nan"), "at_least is above at_most");
+        refused(&RIGHT.replace("'2'] }", "] }"), "Table 1: the row 'dash' has 1 figures for 2 columns");
         refused("x", "line 1:");
     }
 

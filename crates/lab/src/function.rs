@@ -70,15 +70,21 @@ impl Function {
         match self {
             Self::Storage => (0, 0),
             Self::Balance => (1, 16),
-            Self::Origin | Self::Cache | Self::Link | Self::Load => (1, 1),
+            // The second one is where index MP4s say that the media is.
+            Self::Origin => (1, 2),
+            Self::Cache | Self::Link | Self::Load => (1, 1),
         }
     }
 
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
-        use Value::{Count, Duration, OneOf, Percentage, Rate, RoundTrip, Text};
+        use Value::{Bytes, Count, Duration, Level, OneOf, Percentage, Rate, RoundTrip, Text};
         match self {
-            Self::Storage => &[("content", Text, true), ("kind", OneOf(&["nginx"]), false)],
+            Self::Storage => &[
+                ("content", Text, true),
+                ("kind", OneOf(&["nginx"]), false),
+                ("index", OneOf(&["stored", "absolute"]), false),
+            ],
             Self::Origin => &[("config", Text, true), ("segment-duration", Duration, false)],
             Self::Cache => &[
                 ("mode", OneOf(&["off", "segments", "ism", "meta", "exact", "drop", "blocks"]), true),
@@ -100,6 +106,10 @@ impl Function {
                 ("requests", Count, false),
                 ("duration", Duration, false),
                 ("ramp", Duration, false),
+                ("streams", Count, false),
+                ("chunk", Bytes, false),
+                ("competing", Level, false),
+                ("abr", Text, false),
                 ("class", OneOf(&["manifest", "segment"]), false),
                 ("before", OneOf(&["none", "same", "dash", "smooth", "hls", "hds"]), false),
             ],
@@ -174,6 +184,12 @@ mod tests {
         for wrong in ["1", "-1%", "101%", "NaN%", "%"] {
             refused(Function::Link, &[("loss", wrong)], "not a percentage from 0% to 100%");
         }
+        let chunk = |chunk| {
+            [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", "1"), ("chunk", chunk)]
+        };
+        assert_eq!(check(Function::Load, &chunk("160kB")), Ok(()));
+        let parameters = chunk("0");
+        refused(Function::Load, &parameters, "not a size from 1 byte to 16 MiB");
         refused(Function::Link, &[("congestion", "vegas")], "not one of reno, cubic, bbr");
         let count = |count| [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", count)];
         assert_eq!(check(Function::Load, &count("50")), Ok(()));

@@ -260,7 +260,7 @@ mod tests {
         let read = [("storage", 0, "load"), ("load", 0, "origin"), ("origin", 0, "load")];
         refused(&CHAIN, &read, "'load' reads from 2 functions; load reads from at most 1");
         let read = [right[0], ("load", 0, "origin")];
-        refused(&CHAIN, &read, "'origin' reads from 2 functions; origin reads from at most 1");
+        refused(&CHAIN, &read, "'load' is a load: nothing can read from it");
         refused(&CHAIN[..2], &right[..1], "nothing reads from 'origin'");
         let twice = [CHAIN[0], CHAIN[1], CHAIN[2], CHAIN[1]];
         refused(&twice, &right, "the id 'origin' is used twice");

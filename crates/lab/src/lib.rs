@@ -5,6 +5,7 @@
 //! - [`function`]: the functions of a chain, and the parameters that each of them takes
 //! - [`graph`]: functions and the connections between them, with the rules that they obey
 //! - [`plan`]: the cells of an experiment, their order, time and disk
+//! - [`outline`]: the experiments of a run, in a file of its folder
 //! - [`nbmp`]: workflow and task documents of Network-Based Media Processing (ISO/IEC 23090-8)
 //! - [`nginx`]: configurations of storage, caches and balancers
 //! - [`content`]: titles on disk, and the paths that clients request
@@ -12,6 +13,7 @@
 //! - [`driver`]: cells measured on this machine
 //! - [`machine`]: the machine on which a run is measured
 //! - [`report`]: the results of a run, summed up
+//! - [`submit`]: workflow documents for an engine
 
 pub mod content;
 pub mod driver;
@@ -23,9 +25,11 @@ mod http;
 pub mod machine;
 pub mod nbmp;
 pub mod nginx;
+pub mod outline;
 pub mod plan;
 mod process;
 pub mod report;
+pub mod submit;
 pub mod task;
 
 pub use error::Error;

@@ -1,14 +1,16 @@
 //! The machine on which a run is measured.
 
 use crate::Error;
-use serde::Serialize;
+use latemux_load::usage::Host;
+use serde::{Deserialize, Serialize};
 use std::{fs, path::Path, thread};
 
 /// The name of the file in the folder of a run.
 const FILE: &str = "machine.json";
 
 /// The machine on which a run is measured. Only results of equal machines are comparable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Machine {
     /// The model of the processor, if the system states it.
     pub processor: String,
@@ -45,6 +47,16 @@ impl Machine {
         }
     }
 
+    /// Reads the file `machine.json` in the folder of a run.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or holds something else.
+    pub fn read(run: &Path) -> Result<Self, Error> {
+        let path = run.join(FILE);
+        let text = fs::read_to_string(&path).map_err(|error| Error::file(&path, &error))?;
+        serde_json::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    }
+
     /// Writes the file `machine.json` in the folder of a run.
     ///
     /// # Errors
@@ -53,5 +65,58 @@ impl Machine {
         let path = run.join(FILE);
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::invalid(error.to_string()))?;
         fs::write(&path, text + "\n").map_err(|error| Error::file(&path, &error))
+    }
+}
+
+/// A reading of the processor time of this machine, and of this program with its children.
+#[derive(Debug)]
+pub(crate) struct ProcessorTime {
+    machine: Host,
+    own: u64,
+}
+
+impl ProcessorTime {
+    /// Reads the time until now.
+    pub(crate) fn now() -> Self {
+        Self { machine: Host::now(), own: own_ticks() }
+    }
+
+    /// Returns the share of all cores that other programs have used since an earlier reading, from
+    /// 0 to 1. Children count as own as soon as they have ended and were waited for.
+    pub(crate) fn foreign_since(&self, before: &Self) -> f64 {
+        let grown = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        let all = grown(self.machine.ticks, before.machine.ticks);
+        let busy = grown(self.machine.busy, before.machine.busy);
+        let foreign = (busy - grown(self.own, before.own)).max(0.0);
+        if all > 0.0 { foreign / all } else { 0.0 }
+    }
+}
+
+/// Returns the processor time of this process and its children, in ticks.
+pub(crate) fn own_ticks() -> u64 {
+    ticks(&fs::read_to_string("/proc/self/stat").unwrap_or_default()).unwrap_or(0)
+}
+
+/// Returns the sum of the fields 14 to 17 of proc_pid_stat(5): user and system time of the process,
+/// and of its children that were waited for. Field 2 may hold spaces and brackets.
+fn ticks(stat: &str) -> Option<u64> {
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+    (fields.len() == 4).then(|| fields.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_count_as_own_processor_time() {
+        assert_eq!(ticks("42 (a ) b) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 7 8 20 0 1 0 99"), Some(215));
+        assert_eq!(ticks("42 (a) S 1"), None);
+        let at = |ticks, busy, own| ProcessorTime { machine: Host { ticks, busy, ..Host::default() }, own };
+        assert!((at(300, 150, 60).foreign_since(&at(100, 50, 10)) - 0.25).abs() < 1e-9);
+        // Readings are not taken at the same moment.
+        assert!(at(300, 100, 60).foreign_since(&at(100, 51, 10)).abs() < 1e-9);
+        assert!(at(100, 50, 10).foreign_since(&at(100, 50, 10)).abs() < 1e-9);
     }
 }

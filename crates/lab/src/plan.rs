@@ -1,15 +1,17 @@
 //! Plans: the cells of experiments, their order, time and disk.
 
 mod estimate;
+mod extent;
 mod matrix;
 mod order;
 
 pub use estimate::Estimate;
+pub use extent::Extent;
 pub use order::block;
 
 use crate::{
     Error,
-    experiment::{self, Experiment, FORMAT, Layout, Repeats, SETUP, Scalar, Setup, Title},
+    experiment::{self, Claim, Experiment, FORMAT, Layout, Published, Repeats, SETUP, Scalar, Setup, Title},
     function::Function,
     graph::Graph,
 };
@@ -61,6 +63,12 @@ pub struct Planned {
     pub cells: Vec<Cell>,
     /// The titles that the cells need, each with its layout.
     pub titles: BTreeMap<(String, Layout), Title>,
+    /// The statements that the results decide.
+    pub claims: Vec<Claim>,
+    /// The published figures.
+    pub published: Vec<Published>,
+    /// The part of the published durations that is measured.
+    pub scale: f64,
 }
 
 /// The folder with set-ups and titles.
@@ -107,12 +115,17 @@ impl Library {
 ///
 /// # Errors
 /// If the experiment, or a set-up, title or configuration that it names, cannot be read or is not
-/// valid, or if there are more than [`MAX_CELLS`] cells.
-pub fn plan(path: &Path, library: &Library, conditions: &Conditions) -> Result<Planned, Error> {
+/// valid, if there are more than [`MAX_CELLS`] cells, or if `extent` contains none of them.
+pub fn plan(
+    path: &Path,
+    library: &Library,
+    conditions: &Conditions,
+    extent: &Extent,
+) -> Result<Planned, Error> {
     let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let experiment = Experiment::read(path)?;
     let within = |error: Error| error.within(&path.display().to_string());
-    cells(name, &experiment, library, conditions).map_err(within)
+    cells(name, &experiment, library, conditions, extent).map_err(within)
 }
 
 fn cells(
@@ -120,8 +133,10 @@ fn cells(
     experiment: &Experiment,
     library: &Library,
     conditions: &Conditions,
+    extent: &Extent,
 ) -> Result<Planned, Error> {
-    let points = matrix::points(&experiment.matrix)?;
+    let mut points = matrix::points(&experiment.matrix)?;
+    points.retain(|point| extent.includes(point));
     let mut setups = BTreeMap::new();
     for setup in &experiment.matrix[SETUP] {
         setups.insert(setup.as_str(), library.setup(setup.as_str())?);
@@ -134,10 +149,10 @@ fn cells(
         let layout: Layout = experiment.content.layout.resolve(&point).parse()?;
         let content = match titles.entry((title.clone(), layout)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(library.title(&title)?),
+            Entry::Vacant(unknown) => unknown.insert(extent.title(library.title(&title)?)),
         };
         let setup = point[SETUP].as_str();
-        let graph = graph(experiment, &setups[setup], &point, library)
+        let graph = graph(experiment, &setups[setup], &point, library, extent)
             .map_err(|error| error.within(&format!("set-up {setup}")))?;
         // A pass of the format itself is `before = "same"`.
         let before = experiment.load.get("before").map(|before| before.resolve(&point));
@@ -148,8 +163,11 @@ fn cells(
         let point = point.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_string())).collect();
         cells.push(Cell { experiment: name.clone(), point, graph, key });
     }
-    let description = experiment.description.clone();
-    Ok(Planned { name, description, repeats: experiment.repeats, cells, titles })
+    if cells.is_empty() {
+        return Err(Error::invalid("no cell has the chosen values of axes"));
+    }
+    let Experiment { description, repeats, claims, published, .. } = experiment.clone();
+    Ok(Planned { name, description, repeats, cells, titles, claims, published, scale: extent.scale })
 }
 
 /// Checks that each link of the experiment is in a set-up.
@@ -171,6 +189,7 @@ fn graph(
     setup: &Setup,
     point: &BTreeMap<&str, &Scalar>,
     library: &Library,
+    extent: &Extent,
 ) -> Result<Graph, Error> {
     let (mut nodes, connections) = setup.parts()?;
     let title = experiment.content.title.resolve(point);
@@ -196,8 +215,12 @@ fn graph(
                 }
                 add("title", &stored)?;
                 add(FORMAT, point[FORMAT].as_str())?;
+                extent.load(parameters)?;
             }
             Function::Origin => {
+                for (name, value) in &experiment.origin {
+                    add(name, value.resolve(point))?;
+                }
                 // The document of a cell is complete: it holds the text of the configuration.
                 if let Some(config) = parameters.get_mut("config") {
                     *config = library.configuration(config)?;

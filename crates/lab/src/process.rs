@@ -3,6 +3,7 @@
 use crate::Error;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    fs,
     path::Path,
     process::{Child, Command, ExitStatus},
     thread::sleep,
@@ -78,6 +79,19 @@ impl Process {
         }
         None
     }
+}
+
+/// Returns the largest memory so far of a child of this thread in bytes; 0 if it is unknown. The
+/// process IDs in procfs are those of the namespace for which it was mounted, which may not be
+/// that of this process.
+pub(crate) fn memory_of_children() -> u64 {
+    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let largest = |child: &str| {
+        let status = fs::read_to_string(format!("/proc/{child}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    children.split_whitespace().filter_map(largest).max().unwrap_or(0).saturating_mul(1024)
 }
 
 impl Drop for Process {

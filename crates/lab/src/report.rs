@@ -1,26 +1,63 @@
 //! The results of a run, summed up: means of repeated measurements with confidence intervals.
 
-use crate::driver::{Measured, Record};
-use latemux_load::report::Estimate;
-use std::{collections::BTreeMap, fmt::Write as _};
+mod csv;
+mod html;
+mod plot;
+mod verdict;
 
-/// A value of a measurement with its unit, and how to get it.
-type Value = (&'static str, fn(&Measured) -> Option<f64>);
+pub use csv::csv;
+pub use html::page;
+pub use verdict::{Outcome, Verdict};
 
-/// The values of a summary.
-const VALUES: [Value; 7] = [
-    ("requests/s", |measured| per_second(measured, measured.requests)),
-    ("MB/s", |measured| per_second(measured, measured.bytes).map(|bytes| bytes / 1e6)),
-    ("latency ms", |measured| Some(measured.latency)),
-    ("storage requests", |measured| Some(measured.storage_requests as f64)),
-    ("storage MB", |measured| Some(measured.storage_bytes as f64 / 1e6)),
-    ("efficiency", Measured::efficiency),
-    ("cached MB", |measured| Some(measured.cached as f64 / 1e6)),
-];
+use crate::{
+    Error,
+    driver::{Measured, Record, Records},
+    experiment::Quantity,
+    machine::Machine,
+    outline::{self, Outlines},
+};
+use std::{collections::BTreeMap, path::PathBuf};
 
-fn per_second(measured: &Measured, count: u64) -> Option<f64> {
-    (measured.seconds > 0.0).then(|| count as f64 / measured.seconds)
+/// The results of one or several machines.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The machines, one for each folder.
+    pub machines: Vec<Machine>,
+    /// The experiments.
+    pub outlines: Outlines,
+    /// The measurements, each with the number of its machine.
+    pub records: Vec<(usize, Record)>,
 }
+
+impl Run {
+    /// Reads the folders of a run, each with the part of one machine. A measurement that several
+    /// folders hold counts once.
+    ///
+    /// # Errors
+    /// If a folder has no results, or its files cannot be read.
+    pub fn read(folders: &[PathBuf]) -> Result<Self, Error> {
+        let mut run = Self { machines: Vec::new(), outlines: Outlines::new(), records: Vec::new() };
+        for (number, folder) in folders.iter().enumerate() {
+            run.machines.push(Machine::read(folder)?);
+            run.outlines.extend(outline::read(folder)?);
+            for record in Records::read(folder)? {
+                if !run.records.iter().any(|(from, known)| *from != number && *known == record) {
+                    run.records.push((number, record));
+                }
+            }
+        }
+        Ok(run)
+    }
+
+    /// Decides the claims of an experiment.
+    pub fn verdicts(&self, experiment: &str) -> Vec<Verdict> {
+        let claims = self.outlines.get(experiment).map(|outline| &outline.claims[..]).unwrap_or_default();
+        claims.iter().map(|claim| verdict::decide(claim, experiment, &self.records)).collect()
+    }
+}
+
+/// The order of cells: by experiment, axes with their values, and key.
+type CellOrder<'a> = (&'a str, Vec<(&'a str, Natural<'a>)>, &'a str);
 
 /// All measurements of one cell.
 struct Cell<'a> {
@@ -29,90 +66,128 @@ struct Cell<'a> {
     failed: usize,
 }
 
-/// Returns a summary as CSV, with a line for each cell: its axes, the number of measurements and of
-/// failed attempts, and for each value the mean and half of its 95 % confidence interval. What does
-/// not exist is empty, such as the interval of a single measurement.
-pub fn csv(records: &[Record]) -> String {
-    let mut cells: BTreeMap<(&str, &BTreeMap<String, String>, &str), Cell<'_>> = BTreeMap::new();
-    for record in records {
-        // Cells of one experiment stand together, in the order of their axes.
-        let cell = cells.entry((&record.experiment, &record.point, &record.key));
+impl Cell<'_> {
+    /// Returns the values of all measurements that have one.
+    fn values(&self, quantity: Quantity) -> Vec<f64> {
+        self.measured.iter().filter_map(|measured| value(quantity, measured)).collect()
+    }
+}
+
+/// Groups measurements by cell: those of one experiment together, in the order of their axes. A
+/// failure counts only if the measurement was not repeated with success.
+fn cells(records: &[(usize, Record)]) -> Vec<Cell<'_>> {
+    let mut cells: BTreeMap<CellOrder<'_>, Cell<'_>> = BTreeMap::new();
+    for (machine, record) in records {
+        let point = record.point.iter().map(|(axis, value)| (axis.as_str(), Natural::of(value))).collect();
+        let cell = cells.entry((&record.experiment, point, &record.key));
         let cell = cell.or_insert_with(|| Cell { first: record, measured: Vec::new(), failed: 0 });
+        let repeated = |(other, later): &(usize, Record)| {
+            other == machine
+                && later.key == record.key
+                && later.repeat == record.repeat
+                && later.measured.is_some()
+        };
         match &record.measured {
             Some(measured) => cell.measured.push(measured),
+            None if records.iter().any(repeated) => {}
             None => cell.failed += 1,
         }
     }
-    let mut text = "experiment,key,cell,measurements,failed".to_owned();
-    for (name, _) in VALUES {
-        let _ = write!(text, ",{name},± {name}");
-    }
-    text.push('\n');
-    for cell in cells.values() {
-        line(&mut text, cell);
-    }
-    text
+    cells.into_values().collect()
 }
 
-fn line(text: &mut String, Cell { first, measured, failed }: &Cell<'_>) {
-    let point: Vec<String> = first.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    let (experiment, point) = (quoted(&first.experiment), quoted(&point.join(" ")));
-    let _ = write!(text, "{experiment},{},{point},{},{failed}", first.key, measured.len());
-    for (_, value) in VALUES {
-        let values: Vec<f64> = measured.iter().filter_map(|measured| value(measured)).collect();
-        let estimate = Estimate::of(&values);
-        let number = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.3}"));
-        let mean = number(estimate.map(|estimate| estimate.mean));
-        let half_width = number(estimate.and_then(|estimate| estimate.half_width));
-        let _ = write!(text, ",{mean},{half_width}");
-    }
-    text.push('\n');
+/// A value of an axis in the order of numbers, or of letters behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Natural<'a> {
+    Number(u64),
+    Text(&'a str),
 }
 
-/// Returns a text as a field of CSV (RFC 4180).
-fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+impl<'a> Natural<'a> {
+    fn of(text: &'a str) -> Self {
+        text.parse().map_or(Self::Text(text), Self::Number)
+    }
+}
+
+/// Returns a value of a measurement, if it has one.
+fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
+    let rate = |count: u64| (measured.seconds > 0.0).then(|| count as f64 / measured.seconds);
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    match quantity {
+        Quantity::RequestRate => rate(measured.requests),
+        Quantity::ByteRate => rate(measured.bytes).map(|bytes| bytes / 1e6),
+        Quantity::Latency => Some(measured.latency),
+        Quantity::StartUp => measured.startup,
+        Quantity::StorageRequests => Some(measured.storage_requests as f64),
+        Quantity::StorageRequestsPerRequest => {
+            (measured.requests > 0).then(|| measured.storage_requests as f64 / measured.requests as f64)
+        }
+        Quantity::StorageBytes => Some(megabytes(measured.storage_bytes)),
+        Quantity::LinkBytes => Some(megabytes(measured.link_bytes)),
+        Quantity::StorageConnections => Some(measured.storage_connections as f64),
+        Quantity::Efficiency => measured.efficiency(),
+        Quantity::Cached => Some(megabytes(measured.cached)),
+        Quantity::OriginTime => {
+            (measured.bytes > 0).then(|| measured.origin_time() * 1e9 / measured.bytes as f64)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
-    fn record(repeat: u32, setup: &str, measured: Option<Measured>) -> Record {
+    pub(super) fn record(repeat: u32, setup: &str, measured: Option<Measured>) -> Record {
         let point = BTreeMap::from([("setup".to_owned(), setup.to_owned())]);
         let error = measured.is_none().then(|| "failed".to_owned());
-        let (key, experiment) = (format!("key-{setup}"), "cold, and warm".to_owned());
+        let (key, experiment) = (format!("key-{setup}"), "cold".to_owned());
         Record { key, repeat, experiment, point, measured, error }
     }
 
-    fn measured(bytes: u64) -> Option<Measured> {
-        let seconds = 2.0;
-        Some(Measured { requests: 4, bytes, seconds, storage_bytes: 1_000_000, ..Measured::default() })
+    pub(super) fn measured(bytes: u64) -> Measured {
+        Measured { requests: 4, bytes, seconds: 2.0, storage_bytes: 1_000_000, ..Measured::default() }
     }
 
     #[test]
-    fn repeats_have_a_mean_and_a_confidence_interval() {
+    fn parts_of_several_machines_are_merged_and_copies_count_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |name: &str, records: &[Record]| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Machine::this("1", name).write(&path).unwrap();
+            let lines = records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n");
+            fs::write(path.join("cells.jsonl"), lines.collect::<String>()).unwrap();
+            path
+        };
+        let ours = record(0, "a", Some(measured(1)));
+        let theirs = record(0, "a", Some(measured(3)));
+        let folders =
+            [part("one", std::slice::from_ref(&ours)), part("two", &[ours.clone(), theirs.clone()])];
+        let run = Run::read(&folders).unwrap();
+        assert_eq!(run.records, [(0, ours), (1, theirs)]);
+        assert_eq!(
+            run.machines.iter().map(|machine| machine.net.as_str()).collect::<Vec<_>>(),
+            ["one", "two"]
+        );
+        let cells = cells(&run.records);
+        assert_eq!(cells[0].values(Quantity::ByteRate), [0.5e-6, 1.5e-6]);
+        let error = Run::read(&[folder.path().join("three")]).unwrap_err();
+        assert_eq!(error.reason(), "file");
+    }
+
+    #[test]
+    fn a_failure_that_was_repeated_does_not_count() {
         let records =
-            [record(0, "b", measured(1_000_000)), record(0, "a", None), record(1, "b", measured(3_000_000))];
-        let text = csv(&records);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines[0].starts_with("experiment,key,cell,measurements,failed,requests/s,± requests/s,MB/s"));
-        assert_eq!(lines[1], "\"cold, and warm\",key-a,setup=a,0,1,,,,,,,,,,,,,,");
-        // 0.5 and 1.5 MB/s: the mean is 1, the standard error 0.5, and t of one degree 12.706.
-        let expected = "\"cold, and warm\",key-b,setup=b,2,0,2.000,0.000,1.000,6.353,0.000,0.000,\
-                        0.000,0.000,1.000,0.000,2.000,12.706,0.000,0.000";
-        assert_eq!(lines[2], expected);
+            [(0, record(0, "a", None)), (0, record(1, "a", None)), (0, record(0, "a", Some(measured(1))))];
+        let cells = cells(&records);
+        assert_eq!((cells.len(), cells[0].failed, cells[0].measured.len()), (1, 1, 1));
     }
 
     #[test]
-    fn a_single_measurement_has_no_interval_and_without_storage_no_efficiency() {
-        let cached = Measured { storage_bytes: 0, ..measured(1_000_000).unwrap() };
-        let text = csv(&[record(0, "a", Some(cached))]);
-        assert!(text.ends_with("setup=a,1,0,2.000,,0.500,,0.000,,0.000,,0.000,,,,0.000,\n"), "{text}");
+    fn values_of_axes_have_the_order_of_numbers() {
+        let mut values = ["hls", "10", "9", "100", "dash"].map(Natural::of);
+        values.sort();
+        assert_eq!(values, ["9", "10", "100", "dash", "hls"].map(Natural::of));
     }
 }

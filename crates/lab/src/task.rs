@@ -1,5 +1,6 @@
 //! One function of a workflow as a process.
 
+mod index;
 mod link;
 mod load;
 mod part;
@@ -11,7 +12,7 @@ use crate::{
     Error,
     function::Function,
     http, nbmp,
-    process::{Process, command},
+    process::{Process, command, memory_of_children},
 };
 use std::{
     fs,
@@ -38,7 +39,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// The place in which tasks run.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The program `latemux`.
+    /// The program `latemux` that is measured.
     pub latemux: PathBuf,
     /// The folder for the files of tasks, and for their results.
     pub folder: PathBuf,
@@ -100,9 +101,10 @@ fn serve(
         }
         sleep(POLL);
     }
+    let memory = memory_of_children();
     process.interrupt();
     process.wait(STOP_WAIT);
-    Part::of_server(task.function, &own).write(&place.folder, &task.id)
+    Part::of_server(task.function, &own).with_use(memory).write(&place.folder, &task.id)
 }
 
 /// Returns the command of a server.
@@ -116,10 +118,14 @@ fn server(
     let own = place.own(&task.id);
     let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
     let configuration = match task.function {
-        Function::Origin => return origin(task, inputs[0], outputs, place),
+        Function::Origin => return origin(task, inputs, outputs, place),
         Function::Storage => {
             let root = place.content.join(parameter("content"));
-            nginx::storage(&own, outputs, &root)
+            let indexes = match parameter("index") {
+                "absolute" => Some(index::write(&task.id, &root, &own, outputs, place)?),
+                _ => None,
+            };
+            nginx::storage(&own, outputs, &root, indexes.as_deref())
         }
         Function::Balance => nginx::balance(&own, outputs, inputs, parameter("mode") == "hash"),
         _ => {
@@ -138,16 +144,20 @@ fn server(
 /// Returns the command of an origin.
 fn origin(
     task: &nbmp::Task,
-    input: SocketAddr,
+    inputs: &[SocketAddr],
     outputs: &[SocketAddr],
     place: &Place,
 ) -> Result<Command, Error> {
+    let input = inputs[0];
     let own = place.own(&task.id);
     let [listen] = outputs else {
         return Err(Error::invalid(format!("{}: an origin must have exactly one reader", task.id)));
     };
     let file = own.join("origin.toml");
-    let configuration = task.parameters.get("config").map_or("", String::as_str);
+    let mut configuration = task.parameters.get("config").cloned().unwrap_or_default();
+    if let Some(media) = inputs.get(1) {
+        configuration += &format!("\n[sources]\nallow = [\"{media}\"]\n");
+    }
     fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
     let mut command = command(&place.latemux);
     command.args(["serve", &format!("http://{input}/"), "--listen", &listen.to_string(), "--config"]);

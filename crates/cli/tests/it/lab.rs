@@ -60,6 +60,87 @@ fn a_plan_with_a_mistake_fails_in_one_line() {
     }
 }
 
+/// Each mistake is reported in one line before the folder of the run is made.
+#[test]
+fn a_run_with_a_mistake_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for copied in ["lab/setups/ipp.toml", "lab/titles/quick.toml", "examples/setups/ipp.toml"] {
+        let path = folder.path().join(copied);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(root().join(copied), path).unwrap();
+    }
+    let numbers: Vec<String> = (1..=100_000).map(|number| number.to_string()).collect();
+    let setup = fs::read_to_string(root().join("lab/setups/ipp.toml")).unwrap();
+    let title = fs::read_to_string(root().join("lab/titles/quick.toml")).unwrap();
+    let experiment = "description = 'x'\ncontent = { title = 'quick', layout = 'mp4' }\n\
+                      load = { kind = 'list', connections = '$n' }\n[matrix]\nsetup = ['ipp']\nformat = ['dash']\nn = [1]\n";
+    let large =
+        title.replace("seconds = 24", "seconds = 21600").replace("[\"800kbit/s\"]", "[\"999Gbit/s\"]");
+    let looped =
+        setup.replace("host = \"edge\", config", "host = \"edge\", from = [\"wan\", \"front\"], config");
+    let looped = looped.replace(
+        "{ id = \"load\"",
+        "{ id = \"front\", function = \"cache\", host = \"edge\", mode = \"off\" },\n  { id = \"load\"",
+    );
+    let (setup, title) = (setup.as_str(), title.as_str());
+    for (case, setup, title, experiment, why) in [
+        ("only", setup, title, experiment, "no cell has the chosen values of axes"),
+        ("loop", &looped, title, experiment, "form a loop"),
+        (
+            "function",
+            &setup.replace("function = \"link\"", "function = \"wire\""),
+            title,
+            experiment,
+            "unknown function 'wire'",
+        ),
+        (
+            "key",
+            &setup.replace("config =", "colour = 1, config ="),
+            title,
+            experiment,
+            "origin has no parameter 'colour'",
+        ),
+        (
+            "cells",
+            setup,
+            title,
+            &experiment.replace("[1]", &format!("[{}]", numbers.join(","))),
+            "100000 cells, more than 10000",
+        ),
+        ("disk", setup, &large, experiment, "GB of disk needed"),
+    ] {
+        fs::write(folder.path().join("lab/setups/ipp.toml"), setup).unwrap();
+        fs::write(folder.path().join("lab/titles/quick.toml"), title).unwrap();
+        fs::create_dir_all(folder.path().join("lab/experiments")).unwrap();
+        let path = folder.path().join("lab/experiments/x.toml");
+        fs::write(&path, experiment).unwrap();
+        let out = folder.path().join("run");
+        let mut arguments = vec!["run", path.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        if case == "only" {
+            arguments.extend(["--only", "n=2"]);
+        } else {
+            arguments.extend(["--net", "loopback"]);
+        }
+        let output = lab(&arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && text.lines().count() == 1 && text.contains(why),
+            "{case}: {text}"
+        );
+        assert!(!out.exists() && output.stdout.is_empty(), "{case}");
+    }
+}
+
+#[test]
+fn a_document_that_is_not_ours_is_not_submitted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.wdd");
+    fs::write(&path, "{}").unwrap();
+    let out = lab(&["submit", path.to_str().unwrap(), "--engine", "http://127.0.0.1:1/"]);
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert!(!out.status.success() && text.lines().count() == 1 && text.contains("x.wdd"), "{text}");
+}
+
 /// Types of another project decode the documents strictly, and the standard's schemas accept them.
 #[test]
 fn documents_are_those_that_others_read() {

@@ -3,10 +3,19 @@
 use crate::{Error, function::Function, nbmp::Task, task::Part};
 use latemux_load::results::Run;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// The share of the duration of a load in which its generator may be saturated.
+const MAX_SATURATED: f64 = 0.1;
+
+/// The share of all cores that other programs may use.
+const MAX_FOREIGN: f64 = 0.1;
 
 /// The result of one measurement. All counts begin with the measured load.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The requests of clients.
@@ -29,6 +38,33 @@ pub struct Measured {
     pub link_bytes: u64,
     /// The bytes of files that all caches keep at the end.
     pub cached: u64,
+    /// The mean start-up delay of players in milliseconds, if the load has players.
+    #[serde(default)]
+    pub startup: Option<f64>,
+    /// The number of stalls of players.
+    #[serde(default)]
+    pub stalls: u64,
+    /// The share of all cores that other programs used, from 0 to 1.
+    #[serde(default)]
+    pub foreign: f64,
+    /// True if the generator of the load had too little processor time.
+    #[serde(default)]
+    pub is_generator_bound: bool,
+    /// The resources that each function used, by its id.
+    #[serde(default)]
+    pub functions: BTreeMap<String, Resources>,
+}
+
+/// The resources that a function used, from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resources {
+    /// The function.
+    pub function: Function,
+    /// The processor time in seconds.
+    pub processor: f64,
+    /// The largest memory in bytes; 0 if it is unknown.
+    pub memory: u64,
 }
 
 impl Measured {
@@ -36,13 +72,15 @@ impl Measured {
     ///
     /// # Errors
     /// If a part is missing or cannot be read.
-    pub(super) fn of(tasks: &[Task], folder: &Path) -> Result<Self, Error> {
+    pub(super) fn of(tasks: &[Task], ids: &[String], folder: &Path) -> Result<Self, Error> {
         let parts = tasks.iter().map(|task| Ok((task, Part::read(folder, &task.id)?)));
         let parts: Vec<(&Task, Part)> = parts.collect::<Result<_, Error>>()?;
         let mut measured = Self::default();
         let from = parts.iter().map(|(_, part)| part.measured_from).fold(0.0, f64::max);
-        for (task, part) in &parts {
+        for ((task, part), id) in parts.iter().zip(ids) {
             measured.cached += part.cached;
+            let Part { processor, memory, .. } = *part;
+            measured.functions.insert(id.clone(), Resources { function: task.function, processor, memory });
             match task.function {
                 Function::Storage => measured.add_storage(part, from),
                 Function::Link => {
@@ -74,7 +112,23 @@ impl Measured {
         self.bytes = total.bytes;
         self.seconds = run.whole.took as f64 / 1000.0;
         self.latency = total.latency.mean() / 1000.0;
+        let players = &run.whole.results.players;
+        self.startup = (players.startup.count() > 0).then(|| players.startup.mean() / 1000.0);
+        self.stalls = players.stalls.count();
+        let saturated = run.whole.generator.saturated as f64 / 1000.0;
+        self.is_generator_bound = saturated > MAX_SATURATED * self.seconds;
         Ok(())
+    }
+
+    /// Returns true if other programs took so much processor time that times are not reliable.
+    pub fn is_disturbed(&self) -> bool {
+        self.foreign > MAX_FOREIGN
+    }
+
+    /// Returns the processor seconds of all origins.
+    pub fn origin_time(&self) -> f64 {
+        let origins = self.functions.values().filter(|used| used.function == Function::Origin);
+        origins.map(|used| used.processor).sum()
     }
 
     /// Returns the bytes that clients received for each byte that storage sent, if it sent any.

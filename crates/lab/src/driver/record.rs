@@ -41,6 +41,10 @@ impl Record {
         Self { key, repeat, experiment, point, measured, error }
     }
 
+    fn done(&self) -> Done {
+        (self.experiment.clone(), self.point.clone(), self.key.clone(), self.repeat)
+    }
+
     /// Returns the record as a line for people.
     pub fn line(&self) -> String {
         let point: Vec<String> = self.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
@@ -59,12 +63,16 @@ impl Record {
     }
 }
 
+/// A measurement that has a result: experiment, values of axes, key and number. Cells of several
+/// experiments may have the same key.
+type Done = (String, BTreeMap<String, String>, String, u32);
+
 /// The records of a run, in a file that survives a crash at any time.
 #[derive(Debug)]
 pub struct Records {
     path: PathBuf,
     file: File,
-    done: BTreeSet<(String, u32)>,
+    done: BTreeSet<Done>,
     /// All records in the order of their measurement.
     pub records: Vec<Record>,
 }
@@ -88,7 +96,7 @@ impl Records {
         let records = parse(&path, &text[..whole])?;
         // What failed is measured again.
         let done = records.iter().filter(|record| record.measured.is_some());
-        let done = done.map(|record| (record.key.clone(), record.repeat)).collect();
+        let done = done.map(Record::done).collect();
         Ok(Self { path, file, done, records })
     }
 
@@ -105,8 +113,9 @@ impl Records {
     }
 
     /// Returns true if a measurement has a result.
-    pub fn has(&self, key: &str, repeat: u32) -> bool {
-        self.done.contains(&(key.to_owned(), repeat))
+    pub fn has(&self, cell: &Cell, repeat: u32) -> bool {
+        let Cell { experiment, point, key, .. } = cell;
+        self.done.contains(&(experiment.clone(), point.clone(), key.clone(), repeat))
     }
 
     /// Adds a record. When this function returns, it is on disk.
@@ -119,7 +128,7 @@ impl Records {
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
         written.map_err(|error| Error::file(&self.path, &error))?;
         if record.measured.is_some() {
-            self.done.insert((record.key.clone(), record.repeat));
+            self.done.insert(record.done());
         }
         self.records.push(record);
         Ok(())

@@ -1,10 +1,10 @@
 //! Values in the files: a text or a whole number.
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::{collections::BTreeMap, fmt};
 
 /// A text, or a whole number as text. A text that begins with `$` names an axis of the matrix.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Scalar(String);
 
 impl Scalar {

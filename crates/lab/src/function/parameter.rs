@@ -1,6 +1,6 @@
 //! Values of parameters.
 
-use latemux_quantity::{BitRate, TimeSpan};
+use latemux_quantity::{BitRate, ByteSize, TimeSpan};
 use std::time::Duration;
 
 /// The largest count.
@@ -12,6 +12,9 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest round-trip time of a link.
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(10);
 
+/// The largest size.
+const MAX_BYTES: u64 = 16 << 20;
+
 /// Values that a parameter takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value {
@@ -21,12 +24,16 @@ pub(super) enum Value {
     OneOf(&'static [&'static str]),
     /// A whole number above 0.
     Count,
+    /// A whole number from 0.
+    Level,
     /// A duration of at most a day, such as `30s`.
     Duration,
     /// A round-trip time of at most 10 s.
     RoundTrip,
     /// A bit rate such as `100Mbit/s`.
     Rate,
+    /// A size in bytes such as `160kB`.
+    Bytes,
     /// A percentage from `0%` to `100%`.
     Percentage,
 }
@@ -45,9 +52,19 @@ impl Value {
                 .filter(|count| (1..=MAX_COUNT).contains(count))
                 .map(|_| ())
                 .ok_or_else(|| format!("not a whole number from 1 to {MAX_COUNT}")),
+            Self::Level => text
+                .parse::<u64>()
+                .ok()
+                .filter(|level| *level <= MAX_COUNT)
+                .map(|_| ())
+                .ok_or_else(|| format!("not a whole number from 0 to {MAX_COUNT}")),
             Self::Duration => at_most(text, MAX_DURATION),
             Self::RoundTrip => at_most(text, MAX_ROUND_TRIP),
             Self::Rate => text.parse::<BitRate>().map(|_| ()),
+            Self::Bytes => {
+                let size = text.parse::<ByteSize>().ok().filter(|size| (1..=MAX_BYTES).contains(&size.0));
+                size.map(|_| ()).ok_or_else(|| "not a size from 1 byte to 16 MiB".to_owned())
+            }
             Self::Percentage => fraction(text).map(|_| ()),
         }
     }

@@ -48,7 +48,7 @@ fn conditions() -> Conditions {
 
 fn planned(experiment: &str) -> Result<Planned, String> {
     let (_folder, path) = library(experiment);
-    plan(&path, &Library::beside(&path), &conditions()).map_err(|error| error.to_string())
+    plan(&path, &Library::beside(&path), &conditions(), &Extent::default()).map_err(|error| error.to_string())
 }
 
 fn refused(experiment: &str, why: &str) {
@@ -75,7 +75,9 @@ fn a_plan_has_one_cell_for_each_combination() {
 fn a_key_changes_with_all_that_a_result_depends_on() {
     let (folder, path) = library(EXPERIMENT);
     let library = Library::beside(&path);
-    let key = |conditions: &Conditions| plan(&path, &library, conditions).unwrap().cells[0].key.clone();
+    let key = |conditions: &Conditions| {
+        plan(&path, &library, conditions, &Extent::default()).unwrap().cells[0].key.clone()
+    };
     let first = key(&conditions());
     assert_eq!(key(&conditions()), first);
     assert_ne!(key(&Conditions { program: "2".to_owned(), ..conditions() }), first);
@@ -156,4 +158,27 @@ fn time_and_disk_are_known_beforehand() {
     let longer = EXPERIMENT.replace("kind = 'list'", "kind = 'list', before = 'same', duration = '30s'");
     let estimate = Estimate::of(&[planned(&longer).unwrap()]);
     assert_eq!(estimate.time, Duration::from_millis(41_500) * 16);
+}
+
+#[test]
+fn a_part_of_the_cells_and_of_the_durations_can_be_chosen() {
+    let text = EXPERIMENT
+        .replace("kind = 'list'", "kind = 'list', duration = '10m', ramp = '4s', requests = 1000")
+        + "[[claims]]\ntext = 'x'\nvalue = 'MB/s'\nat_least = 1\n";
+    let (_folder, path) = library(&text);
+    let only = BTreeMap::from([("connections".to_owned(), vec!["10".to_owned()])]);
+    let extent = Extent { scale: 0.5, only };
+    let chosen = plan(&path, &Library::beside(&path), &conditions(), &extent).unwrap();
+    assert_eq!((chosen.cells.len(), chosen.claims.len(), chosen.scale), (4, 1, 0.5));
+    assert!(chosen.cells.iter().all(|cell| cell.point["connections"] == "10"));
+    // 60 s halved, and rounded down to a multiple of 4 s.
+    assert_eq!(chosen.titles.values().next().unwrap().seconds, 28);
+    let load = &chosen.cells[0].graph.nodes().last().unwrap().parameters;
+    // What is short already stays.
+    assert_eq!([&load["duration"], &load["ramp"], &load["requests"]], ["5m", "4s", "500"]);
+    let whole = planned(&text).unwrap();
+    assert!(whole.cells.iter().all(|cell| cell.key != chosen.cells[0].key));
+    let none = Extent { only: BTreeMap::from([("connections".to_owned(), Vec::new())]), ..extent };
+    let error = plan(&path, &Library::beside(&path), &conditions(), &none).unwrap_err().to_string();
+    assert!(error.ends_with("no cell has the chosen values of axes"), "{error}");
 }

@@ -63,5 +63,6 @@ pub(super) fn run(
     });
     let carried = carried.map_err(lacking)?;
     Part { function: task.function.name().to_owned(), carried, ..Part::default() }
+        .with_use(0)
         .write(&place.folder, &task.id)
 }

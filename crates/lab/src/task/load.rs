@@ -67,7 +67,8 @@ pub(super) fn run(
         _ => vec![format!("--players={connections}")],
     };
     let stated = |name: &str| task.parameters.get(name).map(|value| format!("--{name}={value}"));
-    arguments.extend(["requests", "duration", "ramp"].into_iter().filter_map(stated));
+    let flags = ["requests", "duration", "ramp", "streams", "chunk", "competing", "abr"];
+    arguments.extend(flags.into_iter().filter_map(stated));
     if arguments[0] == "--single" && stated("requests").is_none() && stated("duration").is_none() {
         arguments.push(format!("--requests={}", urls.len()));
     }
@@ -78,6 +79,7 @@ pub(super) fn run(
         return Ok(());
     }
     Part { function: task.function.name().to_owned(), measured_from, ..Part::default() }
+        .with_use(0)
         .write(&place.folder, &task.id)
 }
 

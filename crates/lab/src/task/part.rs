@@ -1,8 +1,11 @@
 //! The part of a cell's results that one task has measured.
 
-use crate::{Error, function::Function, http};
+use crate::{Error, function::Function, http, machine::own_ticks};
 use serde::{Deserialize, Serialize};
 use std::{fs, io, path::Path};
+
+/// Clock ticks per second in procfs (`USER_HZ`), which is 100 on every Linux.
+const TICKS: f64 = 100.0;
 
 /// The part of a cell's results that one task has measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +21,10 @@ pub struct Part {
     pub carried: Vec<super::Carried>,
     /// The time at which the measured load began, in seconds since 1970.
     pub measured_from: f64,
+    /// The processor time of the function in seconds.
+    pub processor: f64,
+    /// The largest memory of the function's process in bytes.
+    pub memory: u64,
 }
 
 /// A line of a server's log.
@@ -48,6 +55,11 @@ impl Part {
             responses: responses.filter(|response| !response.uri.starts_with(http::READY)).collect(),
             ..Self::default()
         }
+    }
+
+    /// Returns the part with the resources that this process and its children have used.
+    pub(super) fn with_use(self, memory: u64) -> Self {
+        Self { processor: own_ticks() as f64 / TICKS, memory, ..self }
     }
 
     /// Writes the part to the folder of the results.

@@ -1,0 +1,163 @@
+//! Statements that results decide, and published figures.
+
+use super::Scalar;
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// A statement about the results of an experiment, with the bounds that decide it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The statement, in one sentence.
+    pub text: String,
+    /// The value that is compared.
+    pub value: Quantity,
+    /// The cells that it is taken from: those with these values of axes.
+    #[serde(default)]
+    pub of: BTreeMap<String, Scalar>,
+    /// The values of axes by which the cells differ that it is divided by. Without them, the value
+    /// itself is compared with the bounds.
+    pub against: Option<BTreeMap<String, Scalar>>,
+    /// The lower bound.
+    pub at_least: Option<f64>,
+    /// The upper bound.
+    pub at_most: Option<f64>,
+    /// The published finding.
+    pub published: Option<String>,
+}
+
+/// A published table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The title with its unit.
+    pub title: String,
+    /// The publication and the number of the table.
+    pub source: String,
+    /// The heads of the columns.
+    pub columns: Vec<String>,
+    /// The figures of each row.
+    pub rows: BTreeMap<String, Vec<String>>,
+}
+
+/// A value of a measurement that can be summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Quantity {
+    /// Requests of clients per second.
+    #[serde(rename = "requests/s")]
+    RequestRate,
+    /// Bytes to clients per second.
+    #[serde(rename = "MB/s")]
+    ByteRate,
+    /// The mean latency.
+    #[serde(rename = "latency ms")]
+    Latency,
+    /// The mean start-up delay of players.
+    #[serde(rename = "start-up ms")]
+    StartUp,
+    /// The requests to storage.
+    #[serde(rename = "storage requests")]
+    StorageRequests,
+    /// The requests to storage for each request of a client.
+    #[serde(rename = "storage requests per request")]
+    StorageRequestsPerRequest,
+    /// The bytes from storage.
+    #[serde(rename = "storage MB")]
+    StorageBytes,
+    /// The bytes on the link that carried most.
+    #[serde(rename = "link MB")]
+    LinkBytes,
+    /// The connections to storage.
+    #[serde(rename = "storage connections")]
+    StorageConnections,
+    /// The bytes to clients for each byte from storage.
+    #[serde(rename = "efficiency")]
+    Efficiency,
+    /// The bytes that caches keep.
+    #[serde(rename = "cached MB")]
+    Cached,
+    /// The processor time of all origins for each byte to clients.
+    #[serde(rename = "origin s/GB")]
+    OriginTime,
+}
+
+impl Quantity {
+    /// All quantities, in the order of columns.
+    pub const ALL: [Self; 12] = [
+        Self::RequestRate,
+        Self::ByteRate,
+        Self::Latency,
+        Self::StartUp,
+        Self::StorageRequests,
+        Self::StorageRequestsPerRequest,
+        Self::StorageBytes,
+        Self::LinkBytes,
+        Self::StorageConnections,
+        Self::Efficiency,
+        Self::Cached,
+        Self::OriginTime,
+    ];
+
+    /// Returns the name in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RequestRate => "requests/s",
+            Self::ByteRate => "MB/s",
+            Self::Latency => "latency ms",
+            Self::StartUp => "start-up ms",
+            Self::StorageRequests => "storage requests",
+            Self::StorageRequestsPerRequest => "storage requests per request",
+            Self::StorageBytes => "storage MB",
+            Self::LinkBytes => "link MB",
+            Self::StorageConnections => "storage connections",
+            Self::Efficiency => "efficiency",
+            Self::Cached => "cached MB",
+            Self::OriginTime => "origin s/GB",
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Claim {
+    /// Checks the claim against the axes of its experiment.
+    pub(super) fn check(&self, matrix: &BTreeMap<String, Vec<Scalar>>) -> Result<(), Error> {
+        let refused = |why: &str| Err(Error::invalid(format!("claim '{}': {why}", self.text)));
+        for (axis, value) in self.of.iter().chain(self.against.iter().flatten()) {
+            match matrix.get(axis) {
+                None => return refused(&format!("the matrix has no axis '{axis}'")),
+                Some(values) if !values.contains(value) => {
+                    return refused(&format!("the axis '{axis}' has no value '{value}'"));
+                }
+                Some(_) => {}
+            }
+        }
+        match (self.at_least, self.at_most) {
+            (None, None) => refused("needs at_least or at_most"),
+            (Some(least), Some(most)) if least.is_nan() || most.is_nan() || least > most => {
+                refused("at_least is above at_most")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Published {
+    /// Checks that each row has a figure for each column.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let columns = self.columns.len();
+        match self.rows.iter().find(|(_, figures)| figures.len() != columns) {
+            Some((row, figures)) => Err(Error::invalid(format!(
+                "{}: the row '{row}' has {} figures for {columns} columns",
+                self.title,
+                figures.len()
+            ))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The part of the published durations and cells that is measured.
+
+use crate::{
+    Error,
+    experiment::{Scalar, Title},
+    function::Parameters,
+};
+use latemux_quantity::TimeSpan;
+use std::{collections::BTreeMap, time::Duration};
+
+/// The shortest duration to which a longer one is scaled.
+const SHORTEST: Duration = Duration::from_secs(5);
+
+/// The fewest requests to which a larger number is scaled.
+const FEWEST: u64 = 50;
+
+/// The fewest seconds to which a title is scaled, which is that of one encoding.
+const SHORTEST_TITLE: u32 = 24;
+
+/// The seconds of which a scaled title is a multiple.
+const UNIT: u32 = 4;
+
+/// The part of the published durations and cells that is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extent {
+    /// The factor of durations, ramps, numbers of requests and the length of titles, from 0 to 1.
+    pub scale: f64,
+    /// The values to which axes are limited.
+    pub only: BTreeMap<String, Vec<String>>,
+}
+
+impl Default for Extent {
+    /// Returns the published extent.
+    fn default() -> Self {
+        Self { scale: 1.0, only: BTreeMap::new() }
+    }
+}
+
+impl Extent {
+    /// Returns true if a point is one of those that are measured.
+    pub(super) fn includes(&self, point: &BTreeMap<&str, &Scalar>) -> bool {
+        let is_chosen = |axis: &String, values: &Vec<String>| {
+            point.get(axis.as_str()).is_none_or(|value| values.iter().any(|only| only == value.as_str()))
+        };
+        self.only.iter().all(|(axis, values)| is_chosen(axis, values))
+    }
+
+    /// Returns a title of scaled length.
+    pub(super) fn title(&self, title: Title) -> Title {
+        let least = title.seconds.min(SHORTEST_TITLE);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is at most the length"
+        )]
+        let scaled = (f64::from(title.seconds) * self.scale) as u32;
+        let seconds = if self.scale < 1.0 { (scaled / UNIT * UNIT).max(least) } else { title.seconds };
+        Title { seconds, ..title }
+    }
+
+    /// Scales the parameters of a load.
+    ///
+    /// # Errors
+    /// If one of them is not what it must be.
+    pub(super) fn load(&self, parameters: &mut Parameters) -> Result<(), Error> {
+        if self.scale >= 1.0 {
+            return Ok(());
+        }
+        for name in ["duration", "ramp"] {
+            let Some(text) = parameters.get_mut(name) else { continue };
+            let whole = text.parse::<TimeSpan>().map_err(|why| Error::invalid(format!("{name}: {why}")))?.0;
+            let scaled = Duration::from_secs(whole.mul_f64(self.scale).as_secs());
+            *text = TimeSpan(scaled.max(whole.min(SHORTEST))).to_string();
+        }
+        if let Some(text) = parameters.get_mut("requests")
+            && let Ok(whole) = text.parse::<u64>()
+        {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "it is at most the count"
+            )]
+            let scaled = (whole as f64 * self.scale) as u64;
+            *text = scaled.max(whole.min(FEWEST)).to_string();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! A summary as CSV (RFC 4180).
+
+use super::{Cell, cells};
+use crate::{driver::Record, experiment::Quantity};
+use latemux_load::report::Estimate;
+use std::fmt::Write as _;
+
+/// Returns a summary as CSV, with a line for each cell: its axes, the number of measurements and of
+/// failed attempts, and for each value the mean and half of its 95 % confidence interval. What does
+/// not exist is empty, such as the interval of a single measurement.
+pub fn csv(records: &[(usize, Record)]) -> String {
+    let mut text = "experiment,key,cell,measurements,failed".to_owned();
+    for quantity in Quantity::ALL {
+        let _ = write!(text, ",{quantity},± {quantity}");
+    }
+    text.push('\n');
+    for cell in cells(records) {
+        line(&mut text, &cell);
+    }
+    text
+}
+
+fn line(text: &mut String, cell: &Cell<'_>) {
+    let point: Vec<String> = cell.first.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    let (experiment, point) = (quoted(&cell.first.experiment), quoted(&point.join(" ")));
+    let count = cell.measured.len();
+    let _ = write!(text, "{experiment},{},{point},{count},{}", cell.first.key, cell.failed);
+    for quantity in Quantity::ALL {
+        let estimate = Estimate::of(&cell.values(quantity));
+        let number = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.3}"));
+        let mean = number(estimate.map(|estimate| estimate.mean));
+        let half_width = number(estimate.and_then(|estimate| estimate.half_width));
+        let _ = write!(text, ",{mean},{half_width}");
+    }
+    text.push('\n');
+}
+
+/// Returns a text as a field of CSV (RFC 4180).
+fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{measured, record};
+
+    /// Returns the fields of a line by the names of their columns.
+    fn field<'a>(text: &'a str, line: usize, name: &str) -> &'a str {
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines[0].split(',').position(|column| column == name).unwrap();
+        lines[line].split(',').nth(at).unwrap()
+    }
+
+    #[test]
+    fn repeats_have_a_mean_and_a_confidence_interval() {
+        let records = [
+            (0, record(0, "b", Some(measured(1_000_000)))),
+            (0, record(0, "a", None)),
+            (0, record(1, "b", Some(measured(3_000_000)))),
+        ];
+        let text = csv(&records);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.starts_with("cold,key-a,setup=a,0,1,,,"), "{text}");
+        // 0.5 and 1.5 MB/s: the mean is 1, the standard error 0.5, and t of one degree 12.706.
+        assert_eq!((field(&text, 2, "MB/s"), field(&text, 2, "± MB/s")), ("1.000", "6.353"));
+        assert_eq!((field(&text, 2, "requests/s"), field(&text, 2, "± requests/s")), ("2.000", "0.000"));
+        assert_eq!(field(&text, 2, "efficiency"), "2.000");
+        assert_eq!(quoted("cold, and \"warm\""), "\"cold, and \"\"warm\"\"\"");
+    }
+
+    #[test]
+    fn a_single_measurement_has_no_interval_and_without_storage_no_efficiency() {
+        let cached = crate::driver::Measured { storage_bytes: 0, ..measured(1_000_000) };
+        let text = csv(&[(0, record(0, "a", Some(cached)))]);
+        assert_eq!((field(&text, 1, "MB/s"), field(&text, 1, "± MB/s")), ("0.500", ""));
+        assert_eq!(field(&text, 1, "efficiency"), "");
+    }
+}

@@ -1,0 +1,412 @@
+//! The report of a run as a page in one file, without scripts.
+
+use super::{
+    Cell, Natural, Outcome, Run, Verdict, cells,
+    plot::{Mean, Series, bars, colour, escaped, lines, number},
+};
+use crate::{
+    experiment::{Published, Quantity, SETUP},
+    machine::Machine,
+};
+use latemux_load::report::Estimate;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+/// The style of all pages.
+const THEME: &str = include_str!("../../../../web/src/theme.css");
+
+/// The style of the report of a load, whose components this page has too.
+const LOAD: &str = include_str!("../../../../web/src/load/load.css");
+
+/// The style of this page.
+const OWN: &str = include_str!("report.css");
+
+/// The most plots of a quantity.
+const MAX_PLOTS: usize = 16;
+
+/// A cell of a plot: its set-up, its number on the axis that has numbers, and its mean.
+type PlottedCell<'a> = (&'a str, Option<f64>, Mean);
+
+/// Returns the page.
+pub fn page(run: &Run) -> String {
+    let style: String = [THEME, LOAD, OWN]
+        .into_iter()
+        .flat_map(str::lines)
+        .filter(|line| !line.starts_with("@import"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let cells = cells(&run.records);
+    let mut body = overview(run);
+    let names: BTreeSet<&str> = cells.iter().map(|cell| cell.first.experiment.as_str()).collect();
+    for name in names {
+        let own: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.first.experiment == name).collect();
+        experiment(&mut body, run, name, &own);
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>latemux lab</title>\n\
+         <style>\n{style}</style>\n</head>\n<body>\n\
+         <header><p class=\"mark\">latemux lab</p></header>\n<main>\n{body}\
+         <footer class=\"quiet\"><p>± is half of the 95 % confidence interval (Student's t). Ratios are taken \
+         within blocks, which measure each cell once on one machine.</p></footer>\n</main>\n</body>\n</html>\n"
+    )
+}
+
+/// Returns the section with machines, counts and verdicts of all experiments.
+fn overview(run: &Run) -> String {
+    let verdicts: Vec<Verdict> = run.outlines.keys().flat_map(|name| run.verdicts(name)).collect();
+    let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
+    let measured = || run.records.iter().filter_map(|(_, record)| record.measured.as_ref());
+    let disturbed = measured().filter(|measured| measured.is_disturbed()).count();
+    let mut html = "<section>\n<h2>Run</h2>\n".to_owned();
+    for machine in &run.machines {
+        let Machine { processor, cores, memory, kernel, latemux, net } = machine;
+        let gigabytes = *memory as f64 / 1e9;
+        let (processor, kernel) = (escaped(processor), escaped(kernel));
+        let _ = writeln!(
+            html,
+            "<p class=\"quiet\">{processor}, {cores} cores, {gigabytes:.0} GB, Linux {kernel}, latemux {}, network: {}</p>",
+            escaped(latemux),
+            escaped(net)
+        );
+    }
+    if disturbed > 0 {
+        let _ = writeln!(
+            html,
+            "<ul class=\"notes\"><li>{disturbed} measurements were disturbed: other programs used more than \
+             a tenth of the processors. Their counts are right, their times are not reliable.</li></ul>"
+        );
+    }
+    html.push_str("<dl class=\"figures\" aria-label=\"Key figures\">\n");
+    let mut figure = |name: &str, count: usize, class: &str| {
+        let _ = writeln!(html, "<div{class}><dt>{name}</dt><dd>{count}</dd></div>");
+    };
+    figure("Measurements", measured().count(), "");
+    figure("Claims that hold", count(Outcome::Holds), "");
+    figure("Open", count(Outcome::Open), "");
+    let contradicted = count(Outcome::Contradicts);
+    figure("Contradicted", contradicted, if contradicted > 0 { " class=\"bad\"" } else { "" });
+    html + "</dl>\n</section>\n"
+}
+
+fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
+    let _ = writeln!(html, "<section>\n<h2>{}</h2>", escaped(name));
+    let verdicts = run.verdicts(name);
+    if let Some(outline) = run.outlines.get(name) {
+        let scale = match outline.scale {
+            scale if scale < 1.0 => format!("durations, requests and titles scaled by {scale}"),
+            _ => "published durations".to_owned(),
+        };
+        let description = escaped(&outline.description);
+        let _ =
+            writeln!(html, "<p class=\"quiet\">{description} {} times each, {scale}.</p>", outline.repeats);
+        claims(html, &verdicts);
+        html.push_str("<div class=\"beside\">\n");
+        outline.published.iter().for_each(|published| figures(html, published));
+        html.push_str("</div>\n");
+    }
+    let mut quantities: Vec<Quantity> = verdicts.iter().map(|verdict| verdict.claim.value).collect();
+    quantities.sort();
+    quantities.dedup();
+    if quantities.is_empty() {
+        quantities.push(Quantity::ByteRate);
+    }
+    html.push_str("<div class=\"plots\">\n");
+    for quantity in quantities {
+        plots(html, quantity, cells);
+    }
+    html.push_str("</div>\n");
+    table(html, cells);
+    functions(html, cells);
+    html.push_str("</section>\n");
+}
+
+fn claims(html: &mut String, verdicts: &[Verdict]) {
+    if verdicts.is_empty() {
+        return;
+    }
+    let head = ["Claim", "Value", "Measured", "95 % interval", "Bound", "Published", "Blocks", "Verdict"];
+    start(html, "Claims", &head);
+    for Verdict { claim, outcome, interval, blocks } in verdicts {
+        let bound = |sign: &str, bound: Option<f64>| bound.map(|bound| format!("{sign} {bound}"));
+        let bounds = [bound("≥", claim.at_least), bound("≤", claim.at_most)];
+        let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+        let value = match claim.against {
+            Some(_) => format!("ratio of {}", claim.value),
+            None => claim.value.to_string(),
+        };
+        let [mean, low, high] =
+            interval.map_or([const { String::new() }; 3], |interval| interval.map(number));
+        let _ = writeln!(
+            html,
+            "<tr><td class=\"text\">{}</td><td>{value}</td><td>{mean}</td><td>{low} – {high}</td><td>{}</td>\
+             <td class=\"text\">{}</td><td>{blocks}</td><td class=\"{outcome}\">{outcome}</td></tr>",
+            escaped(&claim.text),
+            bounds.join(", "),
+            escaped(claim.published.as_deref().unwrap_or_default()),
+            outcome = outcome.name()
+        );
+    }
+    end(html);
+}
+
+/// Writes a published table.
+fn figures(html: &mut String, published: &Published) {
+    let mut head = vec![""];
+    head.extend(published.columns.iter().map(String::as_str));
+    start(html, &format!("Published: {} ({})", published.title, published.source), &head);
+    for (row, figures) in &published.rows {
+        let figures: String = figures.iter().map(|figure| format!("<td>{}</td>", escaped(figure))).collect();
+        let _ = writeln!(html, "<tr><td>{}</td>{figures}</tr>", escaped(row));
+    }
+    end(html);
+}
+
+/// Writes a plot of a quantity for each combination of the axes but the set-up, and but the one
+/// that has numbers.
+fn plots(html: &mut String, quantity: Quantity, cells: &[&Cell<'_>]) {
+    let numbers =
+        cells.first().and_then(|first| first.first.point.keys().find(|axis| is_numeric(axis, cells)));
+    let mut panels: BTreeMap<Vec<(&str, &str)>, Vec<PlottedCell<'_>>> = BTreeMap::new();
+    for cell in cells {
+        let Some(estimate) = Estimate::of(&cell.values(quantity)) else { continue };
+        let point = &cell.first.point;
+        let rest = point.iter().filter(|(axis, _)| *axis != SETUP && Some(*axis) != numbers);
+        let panel = panels.entry(rest.map(|(axis, value)| (axis.as_str(), value.as_str())).collect());
+        let position = numbers.and_then(|axis| point[axis].parse().ok());
+        let setup = point.get(SETUP).map_or("", String::as_str);
+        panel.or_default().push((setup, position, (estimate.mean, estimate.half_width)));
+    }
+    for (panel, values) in panels.iter().take(MAX_PLOTS) {
+        let panel: Vec<String> = panel.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+        let label = format!("{quantity}: {}", panel.join(", "));
+        let axis = numbers.map_or_else(String::new, |axis| format!(" <small>by {}</small>", escaped(axis)));
+        let _ = writeln!(html, "<figure><figcaption>{}{axis}</figcaption>", escaped(&label));
+        if numbers.is_some() {
+            let series = series(values);
+            html.push_str(&lines(&series, &label));
+            legend(html, &series);
+        } else {
+            let rows: Vec<(&str, Mean)> = values.iter().map(|(setup, _, mean)| (*setup, *mean)).collect();
+            html.push_str(&bars(&rows, &label));
+        }
+        html.push_str("</figure>\n");
+    }
+    if panels.len() > MAX_PLOTS {
+        let _ = writeln!(html, "<p class=\"quiet\">The first {MAX_PLOTS} of {} plots.</p>", panels.len());
+    }
+}
+
+/// Returns true if an axis has several values, all of which are numbers.
+fn is_numeric(axis: &str, cells: &[&Cell<'_>]) -> bool {
+    let values: BTreeSet<&str> =
+        cells.iter().filter_map(|cell| Some(cell.first.point.get(axis)?.as_str())).collect();
+    axis != SETUP
+        && values.len() > 1
+        && values.iter().all(|value| matches!(Natural::of(value), Natural::Number(_)))
+}
+
+fn series<'a>(values: &[PlottedCell<'a>]) -> Vec<Series<'a>> {
+    let mut series: BTreeMap<&str, Vec<(f64, Mean)>> = BTreeMap::new();
+    for (setup, position, mean) in values {
+        series.entry(*setup).or_default().extend(position.map(|position| (position, *mean)));
+    }
+    let series = series.into_iter().map(|(name, mut points)| {
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Series { name, points }
+    });
+    series.collect()
+}
+
+fn legend(html: &mut String, series: &[Series<'_>]) {
+    html.push_str("<ul class=\"legend\">");
+    for (index, line) in series.iter().enumerate() {
+        let _ = write!(
+            html,
+            "<li><svg class=\"{}\" viewBox=\"0 0 20 8\" aria-hidden=\"true\">\
+             <path d=\"M0 4H20\" stroke=\"currentColor\" stroke-width=\"3\"/></svg>{}</li>",
+            colour(index),
+            escaped(line.name)
+        );
+    }
+    html.push_str("</ul>");
+}
+
+/// Writes the table of all cells. A quantity that no cell has gets no column.
+fn table(html: &mut String, cells: &[&Cell<'_>]) {
+    let Some(first) = cells.first() else { return };
+    let axes: Vec<&String> = first.first.point.keys().collect();
+    let has_values = |quantity: &Quantity| {
+        cells.iter().any(|cell| cell.values(*quantity).iter().any(|value| *value != 0.0))
+    };
+    let quantities: Vec<Quantity> = Quantity::ALL.into_iter().filter(has_values).collect();
+    let mut head: Vec<&str> = axes.iter().map(|axis| axis.as_str()).collect();
+    head.push("n");
+    head.extend(quantities.iter().map(|quantity| quantity.name()));
+    head.push("");
+    start(html, "Measurements", &head);
+    for cell in cells {
+        html.push_str("<tr>");
+        for axis in &axes {
+            let _ =
+                write!(html, "<td>{}</td>", escaped(cell.first.point.get(*axis).map_or("", String::as_str)));
+        }
+        let _ = write!(html, "<td>{}</td>", cell.measured.len());
+        for quantity in &quantities {
+            let text = Estimate::of(&cell.values(*quantity)).map_or_else(String::new, |estimate| {
+                let interval = estimate.half_width.filter(|half_width| *half_width > 0.0);
+                let interval =
+                    interval.map_or_else(String::new, |half_width| format!(" ± {}", number(half_width)));
+                number(estimate.mean) + &interval
+            });
+            let _ = write!(html, "<td>{text}</td>");
+        }
+        let _ = writeln!(html, "<td class=\"note\">{}</td></tr>", notes(cell).join(", "));
+    }
+    end(html);
+}
+
+/// Returns the notes about a cell.
+fn notes(cell: &Cell<'_>) -> Vec<String> {
+    let of = |count: usize| format!("{count} of {}", cell.measured.len());
+    let disturbed = cell.measured.iter().filter(|measured| measured.is_disturbed()).count();
+    let bound = cell.measured.iter().filter(|measured| measured.is_generator_bound).count();
+    let failures: u64 = cell.measured.iter().map(|measured| measured.failures).sum();
+    let mut notes = Vec::new();
+    if disturbed > 0 {
+        notes.push(format!("disturbed: {}", of(disturbed)));
+    }
+    if bound > 0 {
+        notes.push(format!("generator-bound: {}", of(bound)));
+    }
+    if failures > 0 {
+        notes.push(format!("{failures} requests failed"));
+    }
+    if cell.failed > 0 {
+        notes.push(format!("{} measurements failed", cell.failed));
+    }
+    notes
+}
+
+/// Writes the resources that the functions of each set-up used, as means over its cells.
+fn functions(html: &mut String, cells: &[&Cell<'_>]) {
+    let mut sums: BTreeMap<(&str, &str), (f64, u64, u32)> = BTreeMap::new();
+    for cell in cells {
+        let setup = cell.first.point.get(SETUP).map_or("", String::as_str);
+        for (id, used) in cell.measured.iter().flat_map(|measured| &measured.functions) {
+            let (processor, memory, count) = sums.entry((setup, id)).or_default();
+            *processor += used.processor;
+            *memory = used.memory.max(*memory);
+            *count += 1;
+        }
+    }
+    if sums.is_empty() {
+        return;
+    }
+    let head = ["Set-up", "Function", "Mean processor time, s", "Largest memory, MB"];
+    start(html, "Resources of functions, from their start", &head);
+    for ((setup, id), (processor, memory, count)) in sums {
+        let memory = if memory > 0 { number(memory as f64 / 1e6) } else { String::new() };
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{memory}</td></tr>",
+            escaped(setup),
+            escaped(id),
+            number(processor / f64::from(count))
+        );
+    }
+    end(html);
+}
+
+/// Starts a table in a frame in which it can be scrolled.
+fn start(html: &mut String, caption: &str, head: &[&str]) {
+    let caption = escaped(caption);
+    let _ = writeln!(
+        html,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\
+         <table>\n<caption>{caption}</caption>\n<thead><tr>"
+    );
+    for name in head {
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(name));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+}
+
+fn end(html: &mut String) {
+    html.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        driver::Measured,
+        experiment::Claim,
+        outline::Outline,
+        report::tests::{measured, record},
+    };
+
+    fn run() -> Run {
+        let claim: Claim = toml::from_str(
+            "text = 'a is <b>twice</b> as fast'\nvalue = 'MB/s'\nof = { setup = 'a' }\nagainst = { setup = 'b' }\nat_least = 1.5\npublished = 'about 2'",
+        )
+        .unwrap();
+        let published: Published =
+            toml::from_str("title = 'Rates'\nsource = 'F'\ncolumns = ['MB/s']\nrows = { a = ['12.3'] }")
+                .unwrap();
+        let outline = Outline {
+            description: "How fast?".to_owned(),
+            scale: 0.1,
+            repeats: 3,
+            claims: vec![claim],
+            published: vec![published],
+        };
+        let both = |repeat| {
+            let disturbed = Measured { foreign: 0.5, ..measured(4_000_000) };
+            [(0, record(repeat, "a", Some(disturbed))), (0, record(repeat, "b", Some(measured(2_000_000))))]
+        };
+        Run {
+            machines: vec![Machine::this("1.2.3", "hosts")],
+            outlines: BTreeMap::from([("cold".to_owned(), outline)]),
+            records: (0..3).flat_map(both).collect(),
+        }
+    }
+
+    #[test]
+    fn results_stand_beside_published_figures_with_verdicts() {
+        let page = page(&run());
+        for expected in [
+            "How fast? 3 times each, durations, requests and titles scaled by 0.1.",
+            "a is &lt;b&gt;twice&lt;/b&gt; as fast",
+            "<td>2.00</td><td>2.00 – 2.00</td><td>≥ 1.5</td><td class=\"text\">about 2</td><td>3</td><td class=\"holds\">holds</td>",
+            "Published: Rates (F)",
+            "<td>a</td><td>12.3</td>",
+            "disturbed: 3 of 3",
+            "3 measurements were disturbed",
+            "<svg ",
+            "prefers-color-scheme: dark",
+        ] {
+            assert!(page.contains(expected), "{expected}\n{page}");
+        }
+        assert!(!page.contains("<script") && !page.contains("@import") && !page.contains("http"), "{page}");
+    }
+
+    #[test]
+    fn numbers_of_an_axis_are_a_line_and_other_values_plots_of_their_own() {
+        let mut run = run();
+        for (number, (_, record)) in run.records.iter_mut().enumerate() {
+            let connections = if number < 3 { "1" } else { "10" };
+            record.point.insert("connections".to_owned(), connections.to_owned());
+            record.point.insert("format".to_owned(), "hls".to_owned());
+        }
+        let page = page(&run);
+        assert_eq!(page.matches("<figure>").count(), 1, "{page}");
+        assert!(
+            page.contains("MB/s: format hls <small>by connections</small>") && page.contains("<polyline"),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! Verdicts: what the results say about a claim.
+
+use super::value;
+use crate::{
+    driver::Record,
+    experiment::{Claim, Scalar},
+};
+use latemux_load::report::Estimate;
+use std::collections::BTreeMap;
+
+/// The fewest blocks from which a claim is decided.
+const FEWEST_BLOCKS: usize = 3;
+
+/// The result of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The claim.
+    pub claim: Claim,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The mean, and the ends of its 95 % confidence interval; `None` without measurements.
+    pub interval: Option<[f64; 3]>,
+    /// The number of blocks that have a value.
+    pub blocks: usize,
+}
+
+/// The outcome of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The whole interval is within the bounds.
+    Holds,
+    /// The interval includes a bound, or there are too few measurements.
+    Open,
+    /// The whole interval is outside the bounds.
+    Contradicts,
+}
+
+impl Outcome {
+    /// Returns the word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Open => "open",
+            Self::Contradicts => "contradicts",
+        }
+    }
+}
+
+/// The cells of one block, which were measured one after the other on one machine, with their
+/// values.
+type Block<'a> = BTreeMap<&'a BTreeMap<String, String>, f64>;
+
+/// Decides a claim of an experiment.
+///
+/// Each block gives one value. A claim with `against` compares cells within the block: the value
+/// is the geometric mean of their ratios, or the ratio of their sums if a ratio is not above 0.
+/// Without `against` it is that of the cell that is furthest from fulfilling the claim. The
+/// interval is Student's t over blocks, for ratios of the logarithm.
+pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> Verdict {
+    let mut blocks: BTreeMap<(usize, u32), Block<'_>> = BTreeMap::new();
+    for (machine, record) in records.iter().filter(|(_, record)| record.experiment == experiment) {
+        let measured = record.measured.as_ref().and_then(|measured| value(claim.value, measured));
+        if let Some(value) = measured {
+            blocks.entry((*machine, record.repeat)).or_default().insert(&record.point, value);
+        }
+    }
+    let values: Vec<f64> = blocks.values().filter_map(|block| of_block(claim, block)).collect();
+    let interval = interval(&values, claim.against.is_some());
+    let outcome = match interval {
+        Some([_, low, high]) if values.len() >= FEWEST_BLOCKS => {
+            let (least, most) =
+                (claim.at_least.unwrap_or(f64::NEG_INFINITY), claim.at_most.unwrap_or(f64::INFINITY));
+            if low >= least && high <= most {
+                Outcome::Holds
+            } else if high < least || low > most {
+                Outcome::Contradicts
+            } else {
+                Outcome::Open
+            }
+        }
+        _ => Outcome::Open,
+    };
+    Verdict { claim: claim.clone(), outcome, interval, blocks: values.len() }
+}
+
+/// Returns the value of a claim in one block.
+fn of_block(claim: &Claim, block: &Block<'_>) -> Option<f64> {
+    let chosen = block.iter().filter(|(point, _)| has(point, &claim.of));
+    let Some(against) = &claim.against else {
+        let values = chosen.map(|(_, value)| *value);
+        return if claim.at_least.is_some() { values.reduce(f64::min) } else { values.reduce(f64::max) };
+    };
+    let pairs: Vec<(f64, f64)> = chosen
+        .filter_map(|(point, value)| {
+            let mut other = (*point).clone();
+            other.extend(against.iter().map(|(axis, value)| (axis.clone(), value.to_string())));
+            Some((*value, *block.get(&other)?))
+        })
+        .collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    if pairs.iter().all(|(value, other)| *value > 0.0 && *other > 0.0) {
+        let logarithms: f64 = pairs.iter().map(|(value, other)| (value / other).ln()).sum();
+        return Some((logarithms / pairs.len() as f64).exp());
+    }
+    let (value, other) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    (other > 0.0).then(|| value / other)
+}
+
+/// Returns true if a point has these values of axes.
+fn has(point: &BTreeMap<String, String>, values: &BTreeMap<String, Scalar>) -> bool {
+    values.iter().all(|(axis, value)| point.get(axis).is_some_and(|stated| stated == value.as_str()))
+}
+
+/// Returns the mean and the ends of its interval. A single value has no interval but itself.
+fn interval(values: &[f64], of_logarithms: bool) -> Option<[f64; 3]> {
+    let of_logarithms = of_logarithms && values.iter().all(|value| *value > 0.0);
+    let to = |value: &f64| if of_logarithms { value.ln() } else { *value };
+    let from = |value: f64| if of_logarithms { value.exp() } else { value };
+    let values: Vec<f64> = values.iter().map(to).collect();
+    let Estimate { mean, half_width, .. } = Estimate::of(&values)?;
+    let half_width = half_width.unwrap_or(0.0);
+    Some([mean, mean - half_width, mean + half_width].map(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{measured, record};
+
+    fn claim(against: Option<&str>, at_least: Option<f64>, at_most: Option<f64>) -> Claim {
+        let text = |against: &str| format!("against = {{ setup = '{against}' }}\n");
+        let bound = |name: &str, bound: Option<f64>| {
+            bound.map_or_else(String::new, |bound| format!("{name} = {bound:?}\n"))
+        };
+        let text = format!(
+            "text = 'x'\nvalue = 'MB/s'\nof = {{ setup = 'a' }}\n{}{}{}",
+            against.map_or_else(String::new, text),
+            bound("at_least", at_least),
+            bound("at_most", at_most)
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    /// Makes blocks with a cell `a` and a cell `b` each.
+    fn blocks(values: &[(u64, u64)]) -> Vec<(usize, Record)> {
+        let both = |(repeat, (a, b)): (u32, &(u64, u64))| {
+            [("a", *a), ("b", *b)].map(|(setup, bytes)| (0, record(repeat, setup, Some(measured(bytes)))))
+        };
+        (0..).zip(values).flat_map(both).collect()
+    }
+
+    fn outcome(claim: &Claim, values: &[(u64, u64)]) -> Outcome {
+        decide(claim, "cold", &blocks(values)).outcome
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_each_block() {
+        // The machine gets slower from block to block, and the ratio stays about 3.
+        let values = [(30_000, 10_000), (15_100, 5_000), (5_980, 2_000)];
+        let verdict = decide(&claim(Some("b"), Some(2.5), None), "cold", &blocks(&values));
+        assert_eq!((verdict.outcome, verdict.blocks), (Outcome::Holds, 3));
+        let [mean, low, high] = verdict.interval.unwrap();
+        assert!((mean - 3.0).abs() < 0.02 && low > 2.9 && high < 3.1, "{verdict:?}");
+        assert_eq!(outcome(&claim(Some("b"), Some(3.0), None), &values), Outcome::Open);
+        assert_eq!(outcome(&claim(Some("b"), Some(3.5), None), &values), Outcome::Contradicts);
+        assert_eq!(outcome(&claim(Some("b"), None, Some(2.5)), &values), Outcome::Contradicts);
+        assert_eq!(outcome(&claim(Some("b"), Some(2.9), Some(3.1)), &values), Outcome::Holds);
+    }
+
+    #[test]
+    fn fewer_than_three_blocks_decide_nothing() {
+        assert_eq!(outcome(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1)]), Outcome::Open);
+        assert_eq!(outcome(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1), (9, 1)]), Outcome::Holds);
+        let verdict = decide(&claim(None, Some(1.0), None), "other", &blocks(&[(9, 1)]));
+        assert_eq!((verdict.outcome, verdict.interval), (Outcome::Open, None));
+    }
+
+    #[test]
+    fn nothing_at_all_can_be_compared_with_something() {
+        let none = [(0, 7_000_000), (0, 7_000_000), (0, 7_000_000)];
+        assert_eq!(outcome(&claim(Some("b"), None, Some(0.0)), &none), Outcome::Holds);
+        assert_eq!(outcome(&claim(Some("b"), Some(0.1), None), &none), Outcome::Contradicts);
+        assert_eq!(outcome(&claim(None, None, Some(0.0)), &none), Outcome::Holds);
+    }
+
+    #[test]
+    fn a_claim_about_cells_holds_for_the_worst_of_them() {
+        let all = |bound| {
+            let claim = claim(None, Some(bound), None);
+            Claim { of: BTreeMap::new(), ..claim }
+        };
+        // 0.5, 1 and 2 MB/s are those of 1, 2 and 4 MB in 2 s.
+        let values = [(4_000_000, 1_000_000), (4_000_000, 1_000_000), (4_000_000, 1_000_000)];
+        assert_eq!(outcome(&all(0.5), &values), Outcome::Holds);
+        assert_eq!(outcome(&all(0.6), &values), Outcome::Contradicts);
+    }
+}

@@ -1,0 +1,233 @@
+// `make lab-quick`: measures the cells of lab/quick once, kills the run in between, and checks
+// counts of requests, bytes and connections. Times are not checked, except that a link is not
+// faster than its rate.
+//
+// The expected counts are derived by hand from the design of each set-up. They are not those of an
+// earlier run.
+
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Most bytes that nginx writes before a response it keeps: its key and the response's head. */
+const HEAD = 1024;
+
+/** Requests that index a title again: the server manifest, and the file. */
+const INDEX_READS = { fmp4: 1 + 5, "mp4-index": 1 + 2 };
+
+/** Bytes that may be read in vain to find the index of a file: blocks of 64 KiB. */
+const SPARE = 5 * 65536;
+
+/** Bytes per second of the link in edge.toml, and the bytes that pass at once after a pause. */
+const RATE = 100e6 / 8;
+const BURST = 128 * 1024;
+
+/** Records before the run is killed. */
+const BEFORE_KILL = 5;
+
+/**
+ * @typedef {object} Title
+ * @property {Record<string, number>} segments Number of segments by format.
+ * @property {Record<string, number>} bytes Bytes of all segments by format.
+ * @property {number} ism Bytes of the server manifest.
+ * @property {number} media Bytes of the media file.
+ * @property {number} index Bytes of the index MP4.
+ */
+
+/**
+ * Returns what is expected of a cell, by the name of the assertion: the least and the most value.
+ * @param {string} experiment @param {Record<string, string>} point @param {Title} title
+ * @param {object} measured
+ * @returns {Record<string, [number, number, number]>} Value, least, most.
+ */
+export function expectations(experiment, point, title, measured) {
+  const { setup, format, before = "none" } = point;
+  const { requests, bytes, storage_requests: reads, storage_bytes: read, storage_connections: connections, cached } = measured;
+  const segments = title.segments[format];
+  const served = title.bytes[format];
+  const stored = title.ism + title.media;
+  const exactly = (value, expected) => [value, expected, expected];
+  const kept = (sum, entries) => [cached, sum, sum + entries * HEAD];
+  const expected = {
+    failures: exactly(measured.failures, 0),
+    "requests of the client": exactly(requests, segments),
+    "bytes to the client": exactly(bytes, served),
+  };
+  const add = (all) => Object.assign(expected, all);
+  if (experiment === "far") return expected;
+  if (experiment === "back-ends") {
+    // Media is read once for each segment, and each read of a file whose index is kept elsewhere
+    // begins with a check of its start.
+    const each = { a: 4, c: 4, "place-1-ism": 3, b: 2, d: 2, e: 2 }[setup];
+    const held = { a: 0, c: 0, "place-1-ism": title.ism, b: title.ism + title.index, d: title.ism + title.index, e: title.ism + title.index }[setup];
+    add({
+      "requests to storage": exactly(reads, each * segments),
+      "bytes in caches": kept(held, held === 0 ? 0 : 3),
+      "connections to storage": "ab".includes(setup) ? exactly(connections, reads) : [connections, 1, 10],
+      "efficiency": [bytes / read, 0, 1],
+    });
+    return expected;
+  }
+  const keepsRanges = setup === "lt-single" || setup === "lt-double";
+  const keepsMedia = setup.startsWith("n-") || setup === "two-origins";
+  if (experiment === "warm") {
+    if (before === "same" || keepsMedia) add({ "requests to storage": exactly(reads, 0), "bytes from storage": exactly(read, 0) });
+    // Audio is cut elsewhere than in muxed segments: one range at the end is new.
+    else if (keepsRanges) add({ "requests to storage": exactly(reads, 1) });
+    // Requests for the same segment at the same time are one.
+    else add({ "requests to storage": [reads, segments, (INDEX_READS.fmp4 + 1) * segments] });
+    return expected;
+  }
+  const muxed = title.segments.hls;
+  const isMuxed = format === "hls" || format === "hds";
+  const link = measured.link_bytes;
+  const carried = setup.startsWith("cdn") ? served : read;
+  add({
+    "bytes on the link": [link, carried, carried * 1.1 + requests * HEAD],
+    "rate of the link": [measured.seconds, (link - BURST) / RATE - 0.02, Infinity],
+  });
+  if (["cdn", "cdn-nocache", "ipp", "lt-nocache"].includes(setup)) {
+    add({
+      "requests to storage": exactly(reads, (INDEX_READS.fmp4 + 1) * segments),
+      "bytes in caches": setup === "cdn" ? kept(served, segments) : exactly(cached, 0),
+      "efficiency": [bytes / read, 0, 0.7],
+    });
+  } else if (setup === "lt-drop" || setup === "lt-blocks") {
+    const entries = setup === "lt-drop" ? 2 : 1 + Math.ceil(title.media / 2 ** 20);
+    add({
+      "requests to storage": exactly(reads, entries),
+      "bytes from storage": exactly(read, stored),
+      "bytes in caches": kept(stored, entries),
+    });
+  } else if (keepsRanges) {
+    // Each fragment of the file holds video and audio, so their segments are the same ranges.
+    add({
+      "requests to storage": exactly(reads, INDEX_READS.fmp4 + muxed + (isMuxed ? 0 : 1)),
+      "bytes in caches": setup === "lt-single" ? kept(read, reads) : kept(read + served, reads + segments),
+    });
+  } else {
+    add({
+      // The last segment of audio lies in the range of the last one of video.
+      "requests to storage": exactly(reads, INDEX_READS.fmp4 + muxed - 1),
+      "bytes from storage": [read, title.media - title.media / 100, stored + SPARE],
+      "bytes in caches": exactly(cached, 0),
+      "efficiency": [bytes / read, 0.9, 1.1],
+    });
+  }
+  return expected;
+}
+
+/**
+ * Returns a complaint for each assertion that a record fails.
+ * @param {object} record @param {Title} title
+ */
+export function complaints(record, title) {
+  const cell = `${record.experiment} ${Object.entries(record.point).map(([axis, value]) => `${axis}=${value}`).join(" ")}`;
+  if (!record.measured) return [`${cell}: failed: ${record.error}`];
+  const found = Object.entries(expectations(record.experiment, record.point, title, record.measured));
+  return found
+    .filter(([, [value, least, most]]) => !(value >= least && value <= most))
+    .map(([name, [value, least, most]]) => `${cell}: ${name}: ${value}, not ${least === most ? least : `${least} to ${most}`}`);
+}
+
+/**
+ * Reads the title of a layout, whose paths of each format lie beside its files.
+ * @returns {Title}
+ */
+function title(content, layout) {
+  const folder = join(content, "quick", layout);
+  const size = (name) => (existsSync(join(folder, name)) ? statSync(join(folder, name)).size : 0);
+  const formats = ["dash", "smooth", "hls", "hds"].map((name) => [name, JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8"))]);
+  return {
+    segments: Object.fromEntries(formats.map(([name, paths]) => [name, paths.segments.length])),
+    bytes: Object.fromEntries(formats.map(([name, paths]) => [name, paths.bytes])),
+    ism: size("film.ism"),
+    media: size("video-0.mp4"),
+    index: size("video-0.index.mp4"),
+  };
+}
+
+/** Reads all whole lines of a run. */
+function records(out) {
+  const path = join(out, "cells.jsonl");
+  if (!existsSync(path)) return [];
+  return readFileSync(path, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line));
+}
+
+/** Returns the processes that mention a folder. */
+function processes(out) {
+  const text = (id) => {
+    try {
+      return readFileSync(`/proc/${id}/cmdline`, "utf8").replaceAll("\0", " ");
+    } catch {
+      return "";
+    }
+  };
+  const own = String(process.pid);
+  return readdirSync("/proc").filter((id) => /^\d+$/.test(id) && id !== own && text(id).includes(out)).map(text);
+}
+
+/** Waits until something is true; fails after a minute. */
+async function until(what, isTrue) {
+  for (let turns = 0; !isTrue(); turns += 1) {
+    if (turns > 1200) throw new Error(`lab-quick: not within a minute: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Starts a run, kills it after some records, and lets another one measure the rest. */
+async function killed(binary, flags, out) {
+  const first = spawn(binary, flags, { stdio: "ignore" });
+  await until("some records", () => records(out).length >= BEFORE_KILL || first.exitCode !== null);
+  first.kill("SIGKILL");
+  await until("the end of all processes of a killed run", () => processes(out).length === 0);
+  const before = records(out);
+  const second = spawnSync(binary, flags, { encoding: "utf8" });
+  const after = records(out);
+  const failures = [];
+  if (second.status !== 0) failures.push(`the run failed: ${second.stderr.trim()}`);
+  if (JSON.stringify(after.slice(0, before.length)) !== JSON.stringify(before)) failures.push("the run measured cells again that it had already measured");
+  const left = processes(out);
+  if (left.length > 0) failures.push(`processes are left: ${left.join("; ")}`);
+  if (existsSync(join(out, "work"))) failures.push("the folder of the last cell is left");
+  return { output: second.stdout, all: after, failures };
+}
+
+/** Measures all cells in one way to make hosts, and returns complaints. */
+async function check(binary, net, content, experiments, cells) {
+  const out = mkdtempSync(join(tmpdir(), "latemux-lab-quick-"));
+  const files = experiments.map((name) => join(root, "lab/quick", `${name}.toml`));
+  try {
+    const flags = ["lab", "run", ...files, "--out", out, "--content", content, "--net", net, "--retries", "0"];
+    const { output, all, failures } = await killed(binary, flags, out);
+    if (all.length !== cells) failures.push(`${all.length} cells were measured, not ${cells}`);
+    const titles = { "back-ends": title(content, "mp4-index") };
+    for (const record of all) failures.push(...complaints(record, titles[record.experiment] ?? title(content, "fmp4")));
+    const skips = output.split("\n").filter((line) => line.includes("skipped: 'wan' has the parameter 'loss', which needs hosts"));
+    if (skips.length !== (net === "loopback" ? 1 : 0)) failures.push(`${skips.length} cells were skipped because of loss`);
+    console.log(`lab-quick: ${net}: ${all.length} cells, ${failures.length} complaints`);
+    return failures.map((failure) => `${net}: ${failure}`);
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+async function main() {
+  const binary = process.env.LATEMUX_BIN;
+  const content = process.env.LAB_CONTENT;
+  if (!binary || !content) throw new Error("lab-quick: LATEMUX_BIN and LAB_CONTENT must be set");
+  const canMakeHosts = spawnSync("unshare", ["--map-root-user", "--net", "--mount", "--pid", "--fork", "true"]).status === 0;
+  const failures = [];
+  if (canMakeHosts) failures.push(...(await check(binary, "hosts", content, ["edge", "warm", "back-ends", "far"], 77)));
+  else console.log("lab-quick: SKIPPED: hosts: network namespaces cannot be made");
+  const rest = canMakeHosts ? ["back-ends", "far"] : ["edge", "warm", "back-ends", "far"];
+  failures.push(...(await check(binary, "loopback", content, rest, canMakeHosts ? 24 : 76)));
+  failures.forEach((failure) => console.error(`lab-quick: ${failure}`));
+  process.exitCode = failures.length === 0 ? 0 : 1;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main();

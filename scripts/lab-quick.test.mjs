@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { complaints } from "./lab-quick.mjs";
+
+const title = {
+  segments: { dash: 13, smooth: 13, hls: 7, hds: 7 },
+  bytes: { dash: 2_793_536, smooth: 2_798_804, hls: 2_959_496, hds: 2_810_437 },
+  ism: 1165,
+  media: 2_792_748,
+  index: 21_796,
+};
+
+/** A right measurement of `ipp` in HLS, with changes. */
+function record(changes, point = {}) {
+  const measured = {
+    requests: 7, failures: 0, bytes: 2_959_496, seconds: 0.5, latency: 50,
+    storage_requests: 49, storage_bytes: 4_694_933, storage_connections: 3, link_bytes: 4_882_758, cached: 0,
+    ...changes,
+  };
+  return { experiment: "edge", point: { setup: "ipp", format: "hls", ...point }, measured };
+}
+
+test("a right measurement has no complaints, and each wrong one names its assertion", () => {
+  assert.deepEqual(complaints(record({}), title), []);
+  for (const [changes, name] of [
+    [{ failures: 1 }, "failures: 1, not 0"],
+    [{ requests: 8 }, "requests of the client: 8, not 7"],
+    [{ bytes: 1 }, "bytes to the client"],
+    [{ storage_requests: 7 }, "requests to storage: 7, not 49"],
+    [{ cached: 10_000 }, "bytes in caches: 10000, not 0"],
+    [{ seconds: 0.05 }, "rate of the link"],
+    [{ link_bytes: 0 }, "bytes on the link"],
+    [{ storage_bytes: 2_959_496 }, "efficiency"],
+  ]) {
+    const found = complaints(record(changes), title).join("\n");
+    assert.ok(found.includes(`edge setup=ipp format=hls: ${name}`), `${name}: ${found}`);
+  }
+});
+
+test("a failed measurement is a complaint", () => {
+  const failed = { ...record({}), measured: null, error: "the function does not answer" };
+  assert.deepEqual(complaints(failed, title), ["edge setup=ipp format=hls: failed: the function does not answer"]);
+});
+
+test("a connection that is used again is a complaint where each request must open its own", () => {
+  const own = { experiment: "back-ends", point: { setup: "a", format: "hls", before: "same" } };
+  const measured = (connections) => record({ storage_requests: 28, storage_connections: connections }).measured;
+  assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
+  assert.match(complaints({ ...own, measured: measured(1) }, title)[0], /connections to storage: 1, not 28/);
+});
