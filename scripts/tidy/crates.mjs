@@ -2,7 +2,7 @@
 
 import { isTest } from "./sizes.mjs";
 
-const all = ["quantity", "storage", "cache", "isobmff", "index", "packager", "origin"];
+const all = ["quantity", "storage", "cache", "isobmff", "index", "protect", "packager", "origin"];
 
 /** The crates that each crate may use. Tests may also use what `FOR_TESTS` and `cli` name. */
 const EDGES = {
@@ -11,7 +11,8 @@ const EDGES = {
   cache: ["quantity", "storage"],
   isobmff: [],
   index: ["isobmff"],
-  packager: ["isobmff", "index"],
+  protect: ["isobmff"],
+  packager: ["isobmff", "index", "protect"],
   origin: all,
   // The readers of `client` share no code with the packager: a mistake in both would pass unseen.
   streams: [],
@@ -27,7 +28,7 @@ const EDGES = {
 const FOR_TESTS = ["testmedia"];
 
 /** Crates without I/O, clock or chance, and the packages that would bring those in. */
-const PURE = ["isobmff", "index", "packager", "streams"];
+const PURE = ["isobmff", "index", "protect", "packager", "streams"];
 const IMPURE = ["tokio", "hyper", "mio", "socket2", "rand", "getrandom", "async-std", "object_store", "reqwest"];
 
 /**

@@ -34,6 +34,15 @@ pub enum PackError {
     /// The clip contains no sample: it begins after the title ends or ends before the title begins.
     #[error("there is nothing in the clip")]
     NothingInClip,
+    /// A track of a title that is to be encrypted has no key.
+    #[error("there is no key for track '{0}'")]
+    NoKey(String),
+    /// Several keys claim one track.
+    #[error("several keys are for track '{0}'")]
+    AmbiguousKey(String),
+    /// The title is to be encrypted, but not in this protocol or form.
+    #[error("the title is encrypted, and is not served as {0}")]
+    CannotProtect(&'static str),
     /// The segment is too large to address or to hold, such as a `trun` of more than 4 GiB.
     #[error("segment too large: {0}")]
     TooLarge(&'static str),
@@ -55,6 +64,9 @@ impl PackError {
             Self::CannotCarry { .. } => "cannot_carry",
             Self::NothingSelected => "filter_selects_nothing",
             Self::NothingInClip => "clip_empty",
+            Self::NoKey(_) => "no_key",
+            Self::AmbiguousKey(_) => "ambiguous_key",
+            Self::CannotProtect(_) => "cannot_protect",
             Self::TooLarge(_) => "segment_too_large",
             Self::ManifestTooLarge { .. } => "manifest_too_large",
         }

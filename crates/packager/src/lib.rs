@@ -12,6 +12,7 @@
 //! - [`selection`]: the part of a title that a request selects: filter, clip, length of segments
 //! - [`carry`]: the codecs that each protocol carries
 //! - [`mod@plan`]: from a title and an address to a [`Plan`]
+//! - [`protection`]: the encryption of a title: schemes and keys
 //! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments, as inline bytes and source ranges
 //! - [`manifest`]: DASH, HLS, Smooth Streaming and HDS manifests; server manifests
 //! - [`sizes`]: exact segment sizes and bit rates for manifests
@@ -20,12 +21,14 @@
 
 pub mod address;
 pub mod carry;
+mod digest;
 pub mod error;
 pub mod manifest;
 pub mod pack;
 mod part;
 mod peak;
 pub mod plan;
+pub mod protection;
 pub mod restore;
 pub mod segment;
 pub mod selection;
@@ -33,4 +36,5 @@ pub mod sizes;
 
 pub use address::{Address, AddressError, Resource};
 pub use error::PackError;
-pub use plan::{Part, Plan, Planned, plan};
+pub use plan::{Part, Plan, Planned, plan, plan_protected};
+pub use protection::Protection;

@@ -18,12 +18,14 @@ use crate::{
     Address, PackError, Resource,
     address::Links,
     carry::Protocol,
+    digest::SampleChoice,
     manifest::{dash, hds, hls, smooth},
+    protection::{Cover, Protection, Seal},
     segment::{PackedTracks, ts},
     selection::Selected,
 };
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
-use planner::{Planner, SampleChoice};
+use planner::Planner;
 use std::ops::Range;
 
 /// The result of planning: a plan, or what must be read before there can be one.
@@ -54,6 +56,8 @@ pub struct MediaFirst {
     digest: u128,
     segment: ts::TsMedia,
     reach: Vec<SourceRange>,
+    /// The encryption of the segment, if any.
+    seal: Option<Seal>,
 }
 
 impl MediaFirst {
@@ -75,7 +79,7 @@ impl MediaFirst {
     /// Returns the plan, all inline, from all bytes of the parts. Missing bytes count as zeros.
     pub fn plan(self, media: &[u8]) -> Plan {
         let body = self.segment.segment(media);
-        Plan {
+        let plan = Plan {
             content_type: TS_TYPE,
             content_length: body.len() as u64,
             digest: self.digest,
@@ -83,7 +87,17 @@ impl MediaFirst {
             parts: vec![Part::Inline(body)],
             transform: None,
             reach: Vec::new(),
+        };
+        match self.seal {
+            Some(seal) => seal.seal_inline(plan),
+            None => plan,
         }
+    }
+
+    /// Returns the same response encrypted.
+    pub(crate) fn sealed(self, cover: &Cover<'_>) -> Self {
+        let seal = cover.seal(self.digest);
+        Self { digest: seal.digest, seal: Some(seal), ..self }
     }
 }
 
@@ -154,7 +168,25 @@ impl Plan {
     }
 }
 
-/// Plans a response.
+/// Plans a response of a title, encrypted if the title has a protection.
+///
+/// # Errors
+/// Those of [`plan`], and [`PackError::CannotProtect`] for a protocol without a scheme.
+pub fn plan_protected(
+    title: &Title,
+    address: &Address,
+    known: &dyn KnownFragments,
+    protection: Option<&Protection>,
+) -> Result<Planned, PackError> {
+    let Some(protection) = protection else { return plan(title, address, known) };
+    let readdressed = protection.readdressed(address);
+    let address = readdressed.as_ref().unwrap_or(address);
+    let cover = protection.cover_of(address)?;
+    let planned = plan_resource(title, address, known, Some(protection))?;
+    Ok(protection.complete(planned, cover.as_ref()))
+}
+
+/// Plans a response of a title without protection.
 ///
 /// For segments and init segments the cost does not grow with the title, except at the ends of a
 /// clip. Only manifests depend on the address's profile and base.
@@ -163,6 +195,17 @@ impl Plan {
 /// [`PackError`] if the title has no such track or segment, if the selection is empty, if the
 /// protocol does not carry a track, or if a segment is too large.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
+    plan_resource(title, address, known, None)
+}
+
+/// Plans a response. Of a title with protection, playlists name the keys of segments, which are
+/// planned clear.
+fn plan_resource(
+    title: &Title,
+    address: &Address,
+    known: &dyn KnownFragments,
+    protection: Option<&Protection>,
+) -> Result<Planned, PackError> {
     let selected = &Selected::new(title, &address.selection, address.resource.is_manifest())?;
     let title = selected.title();
     let planner = Planner { selected, title, address, known };
@@ -180,13 +223,13 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
         Resource::SmoothFragment(track, time) => planner.smooth_fragment(track, *time),
         Resource::HdsFragment(tracks, n) => planner.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            planner.manifest(HLS_TYPE, hls::multivariant(selected, &links(), *container)?)
+            planner.manifest(HLS_TYPE, hls::multivariant(selected, &links(), *container, protection)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            planner.manifest(HLS_TYPE, hls::media(selected, &links(), tracks, *container)?)
+            planner.manifest(HLS_TYPE, hls::media(selected, &links(), tracks, *container, protection)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            planner.manifest(HLS_TYPE, hls::iframes(selected, &links(), track, *container)?)
+            planner.manifest(HLS_TYPE, hls::iframes(selected, &links(), track, *container, protection)?)
         }
         Resource::DashInit(track) => planner.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(tracks) => match tracks.as_slice() {

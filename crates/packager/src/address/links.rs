@@ -4,9 +4,14 @@
 //! as in the whole title has one URL and ETag in both; if the form states clips in paths, it has
 //! two URLs and one ETag.
 
-use super::{Address, DashTemplate, HlsContainer, Profile, Resource, name_of, native, query, rep_id};
+use super::{
+    Address, DashTemplate, HlsContainer, Profile, Resource,
+    key::{KEY_EXTENSION, KEYS},
+    name_of, native, query, rep_id,
+};
 use crate::selection::{Extent, Selection};
 use latemux_index::title::TrackName;
+use latemux_protect::KeyId;
 
 /// Builds the URLs that the manifest at an address holds, relative to that manifest.
 #[derive(Debug)]
@@ -75,6 +80,13 @@ impl<'a> Links<'a> {
 
     pub(crate) fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
         self.url(frame, &self.for_segments(extent))
+    }
+
+    /// Returns the URL of the key with an ID, below the base of the title.
+    pub(crate) fn key(&self, id: KeyId) -> String {
+        let is_below =
+            self.profile == &Profile::Native && matches!(self.manifest, Resource::HlsIFramePlaylist(..));
+        format!("{}{KEYS}/{id}{KEY_EXTENSION}", if is_below { "../" } else { "" })
     }
 
     /// Returns `StreamIndex@Url` of tracks with a stem, with placeholders that a player fills in.

@@ -9,6 +9,7 @@
 //! [`nginx_vod::NginxVodAddress::address`] does.
 
 mod error;
+mod key;
 mod links;
 mod name;
 mod native;
@@ -21,6 +22,7 @@ pub(crate) use links::Links;
 pub(crate) use name::{displayed_rep_id, name_of, rep_id};
 
 pub use error::AddressError;
+pub use key::KeyAddress;
 pub use parameter::MINIMUM_SEGMENT;
 pub use resource::{DashTemplate, HlsContainer, Resource};
 

@@ -5,6 +5,7 @@
 //! carries all of its video and some of its audio, else in CMAF.
 
 mod attributes;
+mod keys;
 mod media;
 mod multivariant;
 mod muxing;

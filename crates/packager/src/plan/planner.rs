@@ -5,6 +5,7 @@ use crate::{
     Address, PackError,
     address::{Profile, displayed_rep_id, rep_id},
     carry::{Protocol, find_carried},
+    digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, smooth, ts},
     selection::{SampleOrder, Selected},
 };
@@ -16,38 +17,6 @@ use latemux_index::{
     title::{Segment, SegmentSamples, TrackName},
 };
 use std::{fmt::Write as _, ops::Range};
-use xxhash_rust::xxh3::Xxh3;
-
-/// Part of every digest. It is raised with every change of the bytes that this crate makes for the
-/// same request, so that no cache mixes old and new ones.
-const FORMAT_VERSION: u32 = 3;
-
-/// A digest that text can be written to.
-struct DigestWriter(Xxh3);
-
-impl std::fmt::Write for DigestWriter {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.update(text.as_bytes());
-        Ok(())
-    }
-}
-
-/// The samples of a segment that a response holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SampleChoice {
-    All,
-    /// Only the sync sample at the start of the segment.
-    IFrame,
-}
-
-impl SampleChoice {
-    fn digest_word(self) -> &'static str {
-        match self {
-            Self::All => "segment",
-            Self::IFrame => "iframe",
-        }
-    }
-}
 
 /// The inputs of every plan.
 pub(super) struct Planner<'a> {
@@ -59,15 +28,9 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Returns the digest of everything that a body depends on. `what` names the bytes rather than
-    /// the URL, so that a segment has one ETag in all protocols that send the same bytes.
+    /// Returns the digest of everything that a body depends on, see [`digest_of`].
     fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
-        let mut hash = DigestWriter(Xxh3::new());
-        hash.0.update(&FORMAT_VERSION.to_le_bytes());
-        hash.0.update(&self.title.fingerprint().to_le_bytes());
-        // Writing to a digest cannot fail.
-        let _ = hash.write_fmt(what);
-        hash.0.digest128()
+        digest_of(self.title, what)
     }
 
     /// Returns the text for a digest that tells where a clip starts whose times count from there.
@@ -78,24 +41,6 @@ impl<'a> Planner<'a> {
         } else {
             String::new()
         }
-    }
-
-    /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
-    /// from that of the whole title. Returns empty text if there is no difference, so that both
-    /// have one ETag.
-    fn cut_of(
-        &self,
-        tracks: &[usize],
-        number: u32,
-        choice: SampleChoice,
-        shares: &[Option<&Segment>],
-    ) -> String {
-        let is_whole = match choice {
-            SampleChoice::All => self.selected.is_whole(tracks, number, shares),
-            SampleChoice::IFrame => self.selected.starts_whole(tracks, number, shares),
-        };
-        let cut = |share: &Option<&Segment>| format!(" {:?}", share.map(|share| &share.cut));
-        if is_whole { String::new() } else { shares.iter().map(cut).collect() }
     }
 
     /// Returns the plan of a body that needs no transform. `what` is the text of its digest.
@@ -172,7 +117,7 @@ impl<'a> Planner<'a> {
         let object = self.title.tracks()[index].object;
         let segment = find(index);
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
-        let what = format_args!("cmaf {} {} {number}", choice.digest_word(), displayed_rep_id(name));
+        let what = format_args!("{}", CmafText(choice, name, number));
         let order = self.address.selection.order;
         self.single(index, segment, requested, choice, what, |_, samples| {
             if choice == SampleChoice::All
@@ -214,7 +159,7 @@ impl<'a> Planner<'a> {
             return Err(none());
         }
         let (parts, more) = parts(&segment, &samples)?;
-        let cut = self.cut_of(&[index], segment.number, choice, &[Some(&segment)]);
+        let cut = cut_text(self.selected, &[index], segment.number, choice, &[Some(&segment)]);
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
         let content_type = cmaf_type(self.title.track(title_track).kind);
         Ok(self.ready(Class::Media, content_type, format_args!("{what}{more}{cut}"), parts, reach))
@@ -307,7 +252,7 @@ impl<'a> Planner<'a> {
         self.muxed(Protocol::HlsCmaf, names, number, SampleChoice::All, |segment| {
             let kind = segment.shares.first().map_or(TrackKind::Video, |share| share.track.kind);
             let parts = cmaf::muxed_media(number, &segment.shares)?;
-            let what = format_args!("fmp4 segment {}", segment.what);
+            let what = format_args!("{}", Fmp4Text(&segment.what));
             Ok(self.ready(Class::Media, cmaf_type(kind), what, parts, segment.reach))
         })
     }
@@ -355,10 +300,10 @@ impl<'a> Planner<'a> {
         if !fragments.is_empty() {
             return Ok(Planned::Needs(Needs { fragments, reach }));
         }
-        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks()[i].name)).collect();
+        let names = indexes.iter().map(|&i| &self.title.tracks()[i].name);
         let segments: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
-        let cut = self.cut_of(&indexes, at, choice, &segments);
-        plan(MuxedSegment { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
+        let cut = cut_text(self.selected, &indexes, at, choice, &segments);
+        plan(MuxedSegment { at, what: packed_text(names, number, &cut), shares, reach })
     }
 
     /// Plans a TS segment (1-based).
@@ -369,7 +314,7 @@ impl<'a> Planner<'a> {
         choice: SampleChoice,
     ) -> Result<Planned, PackError> {
         self.muxed(Protocol::HlsTs, names, number, choice, |MuxedSegment { at, what, shares, reach }| {
-            let digest = self.digest(format_args!("ts {} {what}", choice.digest_word()));
+            let digest = self.digest(format_args!("{}", TsText(choice, &what)));
             Ok(match ts::plan_ts(shares, at)? {
                 ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                     content_type: TS_TYPE,
@@ -380,7 +325,9 @@ impl<'a> Planner<'a> {
                     transform: Some(segment.muxer),
                     reach,
                 }),
-                ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment, reach }),
+                ts::TsPlan::NeedsMedia(segment) => {
+                    Planned::NeedsMedia(MediaFirst { digest, segment, reach, seal: None })
+                }
             })
         })
     }

@@ -2,6 +2,7 @@
 
 mod clock;
 pub(crate) mod cmaf;
+pub(crate) mod encrypted;
 pub(crate) mod f4f;
 mod packed_tracks;
 mod priority;

@@ -1,14 +1,16 @@
 //! Media and I-frame playlists.
 
 use super::{
-    attributes::PlaylistTag, find, least_target, listed_segments, packed_for_playlist, protocol_for,
-    target_duration,
+    attributes::PlaylistTag, find, keys::SegmentKeys, least_target, listed_segments, packed_for_playlist,
+    protocol_for, target_duration,
 };
 use crate::{
     PackError, Resource,
     address::{HlsContainer, Links},
     carry::Protocol,
+    digest::SampleChoice,
     manifest::{access_point::is_independent, check_size},
+    protection::Protection,
     selection::Selected,
 };
 use latemux_index::{media::TrackKind, title::TrackName};
@@ -23,6 +25,7 @@ pub(crate) fn media(
     links: &Links<'_>,
     tracks: &[TrackName],
     container: HlsContainer,
+    protection: Option<&Protection>,
 ) -> Result<String, PackError> {
     let title = selected.title();
     let mut indexes = find(title, tracks)?;
@@ -35,7 +38,10 @@ pub(crate) fn media(
     }
     let protocol = protocol_for(title, &indexes, container)?;
     let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks()[i].name.clone()).collect();
-    let list = Playlist { selected, tracks: &indexes, minimum: selected.minimum };
+    let minimum = selected.minimum;
+    let keys =
+        SegmentKeys::of(protection, selected, links, (protocol, SampleChoice::All), &indexes, minimum)?;
+    let list = Playlist { selected, tracks: &indexes, minimum, keys };
     let tags = if indexes.iter().all(|&i| is_independent(title, i)) { INDEPENDENT } else { "" };
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
@@ -56,6 +62,7 @@ pub(crate) fn iframes(
     links: &Links<'_>,
     track: &TrackName,
     container: HlsContainer,
+    protection: Option<&Protection>,
 ) -> Result<String, PackError> {
     let title = selected.title();
     let indexes = find(title, std::slice::from_ref(track))?;
@@ -63,7 +70,9 @@ pub(crate) fn iframes(
         return Err(PackError::NoSuchTrack(track.to_string()));
     }
     let protocol = protocol_for(title, &indexes, container)?;
-    let list = Playlist { selected, tracks: &indexes, minimum: None };
+    let keys =
+        SegmentKeys::of(protection, selected, links, (protocol, SampleChoice::IFrame), &indexes, None)?;
+    let list = Playlist { selected, tracks: &indexes, minimum: None, keys };
     let index = indexes.first().copied().unwrap_or_default();
     let url = |frame: &Resource, number| links.hls_iframe(frame, selected.iframe_extent(index, number));
     // A sync sample is decodable alone, even at the start of an open GOP.
@@ -85,6 +94,8 @@ struct Playlist<'a> {
     tracks: &'a [usize],
     /// The shortest length of its segments, if they are joined.
     minimum: Option<Duration>,
+    /// The keys of its segments, if they are encrypted.
+    keys: Option<SegmentKeys<'a>>,
 }
 
 impl Playlist<'_> {
@@ -104,6 +115,8 @@ impl Playlist<'_> {
         if segments.is_empty() {
             return Err(PackError::NothingInClip);
         }
+        // The attributes of keys need version 5.
+        let version = if self.keys.is_some() { version.max(5) } else { version };
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
         let target = target_duration(segments.iter().map(|(_, micros)| *micros));
         let target = target.max(least_target(self.selected.title(), self.tracks, self.minimum));
@@ -112,9 +125,14 @@ impl Playlist<'_> {
         text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n");
         text.push_str(tags);
         if let Some(init) = init {
+            // Before any key, because the key of a segment would apply to it, too.
             PlaylistTag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
         }
+        let mut keys = self.keys.as_ref().map(SegmentKeys::writer);
         for (number, micros) in segments {
+            if let Some(keys) = &mut keys {
+                keys.write(number, &mut text);
+            }
             let seconds = micros / 1_000_000;
             let fraction = micros % 1_000_000;
             let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(number));

@@ -3,6 +3,7 @@
 use super::{
     attributes::PlaylistTag,
     carried, codec_name, container_of,
+    keys::write_session_keys,
     media::INDEPENDENT,
     muxing::muxed_audio,
     protocol_of,
@@ -17,6 +18,7 @@ use crate::{
         access_point::is_independent, carries_none, check_size, constant_frame_rate, picture::Picture, track,
         video_of,
     },
+    protection::Protection,
     selection::Selected,
     sizes::Bitrate,
 };
@@ -31,6 +33,7 @@ pub(crate) fn multivariant(
     selected: &Selected<'_>,
     links: &Links<'_>,
     container: HlsContainer,
+    protection: Option<&Protection>,
 ) -> Result<String, PackError> {
     let title = selected.title();
     let protocol = protocol_of(title, container);
@@ -42,11 +45,17 @@ pub(crate) fn multivariant(
     }
     // EXT-X-MEDIA came with version 4, EXT-X-MAP of the media playlists with version 6.
     let version = if protocol == Protocol::HlsTs { 4 } else { 6 };
+    // The attributes of keys need version 5.
+    let version = if protection.is_some() { version.max(5) } else { version };
     let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
     // The tag applies to the segments of all media playlists.
     let text_tracks = carried(title, TrackKind::Text, protocol);
     if [&video, &audio, &text_tracks].into_iter().flatten().all(|&i| is_independent(title, i)) {
         text.push_str(INDEPENDENT);
+    }
+    if let Some(protection) = protection {
+        let listed = video.iter().chain(&audio).map(|&i| &title.tracks()[i].name);
+        write_session_keys(protection, protocol, listed, links, &mut text)?;
     }
     if video.is_empty() {
         list.audio_only(&audio, &mut text)?;

@@ -1,0 +1,134 @@
+//! The keys that playlists name (RFC 8216 §4.3.2.4).
+
+use super::attributes::PlaylistTag;
+use crate::{
+    PackError,
+    address::Links,
+    carry::Protocol,
+    digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
+    protection::{Cover, KeyUri, Protection},
+    segment::PackedTracks,
+    selection::Selected,
+};
+use latemux_index::title::{Segment, TrackName};
+use latemux_protect::KeyId;
+use std::{collections::BTreeSet, time::Duration};
+
+/// The keys of the segments of one playlist.
+///
+/// All segments have one key. Unless an IV was given with it, each segment has an IV of its own,
+/// and so a tag.
+#[derive(Debug)]
+pub(super) struct SegmentKeys<'a> {
+    cover: Cover<'a>,
+    uri: String,
+    selected: &'a Selected<'a>,
+    form: (Protocol, SampleChoice),
+    /// Indexes into the selected `Title::tracks`, video first.
+    tracks: Vec<usize>,
+    minimum: Option<Duration>,
+}
+
+impl<'a> SegmentKeys<'a> {
+    /// Returns the keys of a playlist of tracks packed together. `None` if they are clear. Fails
+    /// with [`PackError::CannotProtect`] if the protocol has no scheme.
+    pub(super) fn of(
+        protection: Option<&'a Protection>,
+        selected: &'a Selected<'a>,
+        links: &Links<'_>,
+        form: (Protocol, SampleChoice),
+        tracks: &[usize],
+        minimum: Option<Duration>,
+    ) -> Result<Option<Self>, PackError> {
+        let Some(protection) = protection else { return Ok(None) };
+        let title = selected.title();
+        let names: Vec<TrackName> = tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
+        let Some(cover) = protection.cover(form.0, &names)? else { return Ok(None) };
+        let mut tracks = tracks.to_vec();
+        tracks.sort_by_key(|&i| (title.track(&title.tracks()[i]).kind, i));
+        let uri = uri(protection, links, cover.key.id());
+        Ok(Some(Self { cover, uri, selected, form, tracks, minimum }))
+    }
+
+    /// Returns a writer of the tags before each segment.
+    pub(super) fn writer(&self) -> KeyWriter<'_> {
+        KeyWriter { keys: self, is_written: false }
+    }
+
+    /// Returns the digest of the clear form of a segment (0-based), by the texts of the planner.
+    fn clear_digest(&self, number: u32) -> u128 {
+        let title = self.selected.title();
+        let (protocol, choice) = self.form;
+        let joined = self.minimum.filter(|_| choice == SampleChoice::All);
+        let packed = PackedTracks::new(title, &self.tracks).map(|packed| packed.joined(joined));
+        let shares: Vec<Option<Segment>> =
+            packed.iter().flat_map(|packed| packed.shares(number)).map(|(_, share)| share).collect();
+        let shares: Vec<Option<&Segment>> = shares.iter().map(Option::as_ref).collect();
+        let cut = cut_text(self.selected, &self.tracks, number, choice, &shares);
+        let names = || self.tracks.iter().map(|&i| &title.tracks()[i].name);
+        let number = number + 1;
+        match (protocol, self.tracks.as_slice()) {
+            (Protocol::HlsCmaf, [only]) => {
+                let name = &title.tracks()[*only].name;
+                digest_of(title, format_args!("{}{cut}", CmafText(choice, name, number)))
+            }
+            (Protocol::HlsCmaf, _) => {
+                digest_of(title, format_args!("{}", Fmp4Text(&packed_text(names(), number, &cut))))
+            }
+            _ => digest_of(title, format_args!("{}", TsText(choice, &packed_text(names(), number, &cut)))),
+        }
+    }
+}
+
+/// Writes the tags of the segments of a playlist.
+pub(super) struct KeyWriter<'a> {
+    keys: &'a SegmentKeys<'a>,
+    is_written: bool,
+}
+
+impl KeyWriter<'_> {
+    /// Writes the tag before a segment (0-based), unless the one before it applies.
+    pub(super) fn write(&mut self, number: u32, playlist: &mut String) {
+        let SegmentKeys { cover, uri, .. } = self.keys;
+        let given = cover.key.iv();
+        if given.is_some() && std::mem::replace(&mut self.is_written, true) {
+            return;
+        }
+        let iv = given.unwrap_or_else(|| cover.key.iv_of(self.keys.clear_digest(number)));
+        PlaylistTag::new("EXT-X-KEY")
+            .plain("METHOD", "AES-128")
+            .quoted("URI", uri)
+            .plain("IV", format_args!("0x{:032x}", u128::from_be_bytes(iv)))
+            .write(playlist);
+    }
+}
+
+/// Writes the keys of tracks into a multivariant playlist, so that players can get them early. Fails
+/// with [`PackError::CannotProtect`] if the protocol has no scheme.
+pub(super) fn write_session_keys<'a>(
+    protection: &Protection,
+    protocol: Protocol,
+    tracks: impl Iterator<Item = &'a TrackName>,
+    links: &Links<'_>,
+    playlist: &mut String,
+) -> Result<(), PackError> {
+    let mut written = BTreeSet::new();
+    for track in tracks {
+        let Some(cover) = protection.cover(protocol, std::slice::from_ref(track))? else { continue };
+        let id = cover.key.id();
+        if written.insert(id) {
+            PlaylistTag::new("EXT-X-SESSION-KEY")
+                .plain("METHOD", "AES-128")
+                .quoted("URI", &uri(protection, links, id))
+                .write(playlist);
+        }
+    }
+    Ok(())
+}
+
+fn uri(protection: &Protection, links: &Links<'_>, id: KeyId) -> String {
+    match protection.uri() {
+        KeyUri::Own => links.key(id),
+        KeyUri::Template(template) => template.replace("{kid}", &id.to_string()),
+    }
+}

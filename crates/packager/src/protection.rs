@@ -1,0 +1,295 @@
+//! The protection of a title: how each protocol is encrypted, and with which key each track.
+//!
+//! A title with a protection is never sent clear for want of something: a protocol without a scheme
+//! is refused, and so is a title of which a track has no key. Timed text is always clear.
+
+use crate::{
+    Address, PackError, Resource,
+    address::HlsContainer,
+    carry::Protocol,
+    digest::extended,
+    plan::{Class, Part, Plan, Planned},
+    segment::encrypted::EncryptedSegment,
+    selection::{SampleOrder, filter::Filter},
+};
+use bytes::{Bytes, BytesMut};
+use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_protect::{ContentKey, KeyId, Scheme, SegmentCipher};
+use std::{fmt::Write as _, sync::Arc};
+
+/// The scheme of each protocol. A protocol without one is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Schemes {
+    /// HLS with CMAF segments.
+    pub hls_cmaf: Option<Scheme>,
+    /// HLS with TS segments.
+    pub hls_ts: Option<Scheme>,
+}
+
+impl Schemes {
+    const fn of(&self, protocol: Protocol) -> Option<Scheme> {
+        match protocol {
+            Protocol::HlsCmaf => self.hls_cmaf,
+            Protocol::HlsTs => self.hls_ts,
+            Protocol::Dash | Protocol::Smooth | Protocol::Hds => None,
+        }
+    }
+}
+
+/// A key, and the tracks that it is for.
+#[derive(Debug, Clone)]
+pub struct TrackKey {
+    /// The key.
+    pub key: Arc<ContentKey>,
+    /// The tracks. `None` for all.
+    pub tracks: Option<Filter>,
+}
+
+/// The URL at which players get a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyUri {
+    /// `keys/KID.key` below the base of the title.
+    Own,
+    /// A URL, in which `{kid}` stands for the 32 digits of the KID.
+    Template(String),
+}
+
+/// The protection of one title.
+#[derive(Debug)]
+pub struct Protection {
+    schemes: Schemes,
+    tracks: Vec<ProtectedTrack>,
+    uri: KeyUri,
+}
+
+#[derive(Debug)]
+struct ProtectedTrack {
+    name: TrackName,
+    kind: TrackKind,
+    /// `None` for a track that is clear on purpose.
+    key: Option<Arc<ContentKey>>,
+}
+
+impl Protection {
+    /// Chooses the key of each track of a title. Tracks of the kinds in `clear`, and timed text,
+    /// need none.
+    ///
+    /// # Errors
+    /// [`PackError::NoKey`] and [`PackError::AmbiguousKey`] for a track with no key or several.
+    pub fn new(
+        title: &Title,
+        schemes: Schemes,
+        keys: &[TrackKey],
+        clear: &[TrackKind],
+        uri: KeyUri,
+    ) -> Result<Self, PackError> {
+        let key_of = |index: usize, name: &TrackName| {
+            let matches = |key: &&TrackKey| key.tracks.as_ref().is_none_or(|f| f.matches(title, index));
+            let mut found = keys.iter().filter(matches);
+            let key = found.next().ok_or_else(|| PackError::NoKey(name.to_string()))?;
+            match found.next() {
+                None => Ok(key.key.clone()),
+                Some(_) => Err(PackError::AmbiguousKey(name.to_string())),
+            }
+        };
+        let track = |(index, named): (usize, &latemux_index::title::TitleTrack)| {
+            let kind = title.track(named).kind;
+            let is_clear = kind == TrackKind::Text || clear.contains(&kind);
+            let key = if is_clear { None } else { Some(key_of(index, &named.name)?) };
+            Ok(ProtectedTrack { name: named.name.clone(), kind, key })
+        };
+        let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
+        Ok(Self { schemes, tracks, uri })
+    }
+
+    /// Returns the scheme of each protocol.
+    pub fn schemes(&self) -> Schemes {
+        self.schemes
+    }
+
+    /// Returns the tracks with their keys. Tracks without a key are clear on purpose.
+    pub fn tracks(&self) -> impl Iterator<Item = (&TrackName, Option<&ContentKey>)> {
+        self.tracks.iter().map(|track| (&track.name, track.key.as_deref()))
+    }
+
+    /// Returns the key with an ID, if a track has it.
+    pub fn key(&self, id: KeyId) -> Option<&ContentKey> {
+        self.tracks.iter().filter_map(|track| track.key.as_deref()).find(|key| key.id() == id)
+    }
+
+    /// Returns the URL at which players get keys.
+    pub(crate) fn uri(&self) -> &KeyUri {
+        &self.uri
+    }
+
+    /// Returns the address that is served in place of another one: where the container is left to
+    /// the origin, it is one that has a scheme.
+    pub(crate) fn readdressed(&self, address: &Address) -> Option<Address> {
+        if self.schemes.hls_ts.is_some() {
+            return None;
+        }
+        let mut address = address.clone();
+        match &mut address.resource {
+            Resource::HlsMultivariant(container)
+            | Resource::HlsPlaylist(_, container)
+            | Resource::HlsIFramePlaylist(_, container) => *container = HlsContainer::Cmaf,
+            _ => return None,
+        }
+        Some(address)
+    }
+
+    /// Returns the cover of tracks that are sent together: that of the video, if it has one. `None`
+    /// if all of them are clear on purpose. Fails with [`PackError::CannotProtect`] if the protocol
+    /// has no scheme.
+    pub(crate) fn cover(
+        &self,
+        protocol: Protocol,
+        names: &[TrackName],
+    ) -> Result<Option<Cover<'_>>, PackError> {
+        let scheme = self.schemes.of(protocol);
+        let find = |name: &TrackName| {
+            let track = self.tracks.iter().find(|track| track.name == *name);
+            track.ok_or_else(|| PackError::NoSuchTrack(name.to_string()))
+        };
+        let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let keyed = tracks.iter().filter(|track| track.key.is_some()).min_by_key(|track| track.kind);
+        match (keyed.and_then(|track| track.key.as_ref()), scheme) {
+            (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key })),
+            // Timed text beside TS is sent in boxes.
+            (None, _) if self.is_served(protocol) => Ok(None),
+            _ => Err(PackError::CannotProtect(protocol.name())),
+        }
+    }
+
+    /// Checks that a protocol has a scheme in some container.
+    pub(crate) fn must_serve(&self, protocol: Protocol) -> Result<(), PackError> {
+        if self.is_served(protocol) { Ok(()) } else { Err(PackError::CannotProtect(protocol.name())) }
+    }
+
+    fn is_served(&self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::HlsCmaf | Protocol::HlsTs => {
+                self.schemes.hls_cmaf.is_some() || self.schemes.hls_ts.is_some()
+            }
+            other => self.schemes.of(other).is_some(),
+        }
+    }
+
+    /// Returns the cover of the resource at an address. `None` for manifests, and for tracks that
+    /// are clear on purpose. Fails with [`PackError::CannotProtect`] for what has no scheme.
+    pub(crate) fn cover_of(&self, address: &Address) -> Result<Option<Cover<'_>>, PackError> {
+        use std::slice::from_ref;
+        let cover = match &address.resource {
+            Resource::DashManifest(_) => self.must_serve(Protocol::Dash).map(|()| None),
+            Resource::SmoothManifest => self.must_serve(Protocol::Smooth).map(|()| None),
+            Resource::HdsManifest | Resource::HdsBootstrap(_) => {
+                self.must_serve(Protocol::Hds).map(|()| None)
+            }
+            Resource::HlsMultivariant(_) | Resource::HlsPlaylist(..) | Resource::HlsIFramePlaylist(..) => {
+                self.must_serve(Protocol::HlsCmaf).map(|()| None)
+            }
+            Resource::DashInit(track)
+            | Resource::DashSegmentAt(track, _)
+            | Resource::DashSegment(track, _) => self.cover(Protocol::Dash, from_ref(track)),
+            Resource::HlsInit(tracks) | Resource::HlsSegment(tracks, _) => {
+                self.cover(Protocol::HlsCmaf, tracks)
+            }
+            Resource::HlsIFrameCmaf(track, _) => self.cover(Protocol::HlsCmaf, from_ref(track)),
+            Resource::HlsTsSegment(tracks, _) => self.cover(Protocol::HlsTs, tracks),
+            Resource::HlsIFrameTs(track, _) => self.cover(Protocol::HlsTs, from_ref(track)),
+            Resource::SmoothFragment(track, _) => self.cover(Protocol::Smooth, from_ref(track)),
+            Resource::HdsFragment(tracks, _) => self.cover(Protocol::Hds, tracks),
+        }?;
+        if cover.is_some() && address.selection.order == SampleOrder::Priority {
+            return Err(PackError::CannotProtect("order=priority"));
+        }
+        Ok(cover)
+    }
+
+    /// Completes the plan of the resource at an address, see [`Self::cover_of`].
+    pub(crate) fn complete(&self, planned: Planned, cover: Option<&Cover<'_>>) -> Planned {
+        match (planned, cover) {
+            (Planned::Ready(mut plan), _) if plan.class == Class::Manifest => {
+                plan.digest = extended(plan.digest, &self.text());
+                Planned::Ready(plan)
+            }
+            (Planned::Ready(plan), Some(cover)) if plan.class == Class::Media => {
+                Planned::Ready(cover.seal(plan.digest).seal(plan))
+            }
+            (Planned::NeedsMedia(media), Some(cover)) => Planned::NeedsMedia(media.sealed(cover)),
+            (planned, _) => planned,
+        }
+    }
+
+    /// Returns the text of everything that manifests depend on.
+    fn text(&self) -> String {
+        let mut text = format!("{:?} {:?}", self.schemes, self.uri);
+        for track in &self.tracks {
+            match &track.key {
+                // Writing to a string cannot fail.
+                Some(key) => drop(write!(text, " {}", key_text(key))),
+                None => text.push_str(" clear"),
+            }
+        }
+        text
+    }
+}
+
+/// Returns the text of a key in digests. It does not disclose the key.
+fn key_text(key: &ContentKey) -> String {
+    format!("{} {:x?} {:x?}", key.id(), key.checksum(), key.iv())
+}
+
+/// The way in which a response is encrypted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cover<'a> {
+    pub(crate) scheme: Scheme,
+    pub(crate) key: &'a Arc<ContentKey>,
+}
+
+impl Cover<'_> {
+    /// Returns the seal of a segment whose clear form has a digest.
+    pub(crate) fn seal(&self, clear_digest: u128) -> Seal {
+        let digest = extended(clear_digest, &format!("{} {}", self.scheme.name(), key_text(self.key)));
+        Seal { key: self.key.clone(), iv: self.key.iv_of(clear_digest), digest }
+    }
+}
+
+/// The encryption of one segment as a whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Seal {
+    key: Arc<ContentKey>,
+    iv: [u8; 16],
+    /// Digest of the encrypted segment.
+    pub(crate) digest: u128,
+}
+
+impl Seal {
+    /// Encrypts the segment of a plan.
+    fn seal(&self, plan: Plan) -> Plan {
+        let clear = plan.content_length;
+        let cipher = SegmentCipher::new(&self.key, self.iv);
+        Plan {
+            content_length: SegmentCipher::encrypted_len(clear),
+            digest: self.digest,
+            transform: Some(Box::new(EncryptedSegment::new(cipher, plan.transform, clear))),
+            ..plan
+        }
+    }
+
+    /// Encrypts the segment of a plan without source ranges and transform.
+    pub(crate) fn seal_inline(&self, plan: Plan) -> Plan {
+        let mut cipher = SegmentCipher::new(&self.key, self.iv);
+        let mut body = BytesMut::new();
+        cipher.finish(&mut body, |body| {
+            let inline = plan.parts.iter().map(|part| match part {
+                Part::Inline(bytes) => bytes.clone(),
+                Part::Source(_) => Bytes::new(),
+            });
+            inline.for_each(|bytes| body.extend_from_slice(&bytes));
+        });
+        let parts = vec![Part::Inline(body.freeze())];
+        let content_length = parts.iter().map(Part::len).sum();
+        Plan { content_length, digest: self.digest, parts, ..plan }
+    }
+}

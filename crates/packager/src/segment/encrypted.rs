@@ -1,0 +1,57 @@
+//! Segments that are encrypted as a whole.
+
+use crate::part::{Transform, Trimmed};
+use bytes::BytesMut;
+use latemux_protect::SegmentCipher;
+use std::ops::Range;
+
+/// Bytes of a block.
+const BLOCK: u64 = 16;
+
+/// Encrypts a segment, after another transform has made it, if any.
+#[derive(Debug)]
+pub(crate) struct EncryptedSegment {
+    cipher: SegmentCipher,
+    inner: Option<Box<dyn Transform>>,
+    /// Bytes of the clear segment.
+    clear: u64,
+}
+
+impl EncryptedSegment {
+    pub(crate) fn new(cipher: SegmentCipher, inner: Option<Box<dyn Transform>>, clear: u64) -> Self {
+        Self { cipher, inner, clear }
+    }
+}
+
+impl Transform for EncryptedSegment {
+    fn write(&mut self, input: &[u8], out: &mut BytesMut) {
+        let Self { cipher, inner, .. } = self;
+        cipher.write(out, |out| match inner {
+            Some(inner) => inner.write(input, out),
+            None => out.extend_from_slice(input),
+        });
+    }
+
+    fn finish(&mut self, out: &mut BytesMut) {
+        let Self { cipher, inner, .. } = self;
+        cipher.finish(out, |out| {
+            if let Some(inner) = inner {
+                inner.finish(out);
+            }
+        });
+    }
+
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.inner.as_ref().map_or(0, |inner| inner.heap_bytes())
+    }
+
+    /// Each block depends on all blocks before it, so only what follows the window is left out.
+    fn trim(&mut self, window: Range<u64>) -> Trimmed {
+        let end = window.end.next_multiple_of(BLOCK).min(self.clear);
+        let input = match &mut self.inner {
+            Some(inner) => inner.trim(0..end).input,
+            None => 0..end,
+        };
+        Trimmed { input, before: window.start }
+    }
+}
