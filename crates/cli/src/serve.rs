@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow};
 use latemux_cache::{Cache, Records};
-use latemux_origin::{AdminListener, AdminToken, Origin, Resources, Tls, listen, listen_unix};
+use latemux_origin::{AdminListener, AdminToken, Origin, Resources, Tls, check_keys, listen, listen_unix};
 use latemux_quantity::TimeSpan;
 use latemux_storage::{Storage, StorageError, check, write::writable};
 use std::{
@@ -66,6 +66,7 @@ async fn serve(config: Config) -> Result<()> {
     }
     let storage = latemux_storage::open_mirrored(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
+    check_keys(&config.origin).map_err(anyhow::Error::msg)?;
     let reached = reach(&storage).await?;
     let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));
     let listener = bind(config.listen)?;

@@ -1,9 +1,11 @@
 //! Settings of the origin with their defaults. Text forms are those of [`latemux_quantity`]:
 //! durations such as `4s`, sizes such as `64KiB`. Unknown keys of a section are refused.
 
+mod drm;
 mod network;
 mod urls;
 
+pub use drm::{DrmRule, KeysConfig};
 pub use network::Network;
 pub use urls::{NginxVodConfig, UrlsConfig};
 
@@ -61,6 +63,9 @@ pub struct OriginConfig {
     pub page: bool,
     /// The list of titles.
     pub library: LibraryConfig,
+    /// Encryption of titles as they are sent, by the first rule that matches. Other titles are sent
+    /// clear. Since 0.2.0.
+    pub drm: Vec<DrmRule>,
     /// If true, responses carry the headers `Server-Timing`, `Latemux-Cache` and
     /// `Latemux-Storage-Requests`, which say how they were made.
     pub debug_headers: bool,
@@ -87,6 +92,7 @@ impl Default for OriginConfig {
             http: HttpConfig::default(),
             page: true,
             library: LibraryConfig::default(),
+            drm: Vec::new(),
             debug_headers: false,
             any_extension: false,
         }
@@ -109,6 +115,7 @@ impl OriginConfig {
         }
         self.sources.check()?;
         self.urls.check()?;
+        self.drm.iter().enumerate().try_for_each(|(number, rule)| rule.check(number))?;
         if self.index.head < 1024 {
             return Err("index.head must be at least 1KiB".to_owned());
         }

@@ -132,6 +132,15 @@ pub enum Error {
         /// Most requests for one response.
         limit: usize,
     },
+    /// The keys of an encrypted title cannot be had.
+    #[error("the keys of the title are not available")]
+    KeysUnavailable,
+    /// A request for a key without the right token.
+    #[error("the key needs a token")]
+    KeyDenied,
+    /// A key that the title does not have.
+    #[error("the title has no such key")]
+    NoSuchKey,
     /// A failed read or listing of storage.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -210,6 +219,9 @@ impl Error {
             Self::Pack(error) => error.reason(),
             Self::BeyondEnd { .. } => "truncated",
             Self::Scattered { .. } => "segment_scattered",
+            Self::KeysUnavailable => "keys_unavailable",
+            Self::KeyDenied => "key_denied",
+            Self::NoSuchKey => "no_such_key",
             Self::Storage(error) => error.reason(),
             Self::LoadTimedOut { .. } => "load_timeout",
             Self::TooBusy => "too_busy",
@@ -229,6 +241,9 @@ impl Error {
             Self::NoSuchUrl | Self::NoMedia(_) | Self::UnknownExtension { .. } => {
                 (StatusCode::NOT_FOUND, Client)
             }
+            Self::KeysUnavailable => (StatusCode::SERVICE_UNAVAILABLE, Origin),
+            Self::KeyDenied => (StatusCode::UNAUTHORIZED, Client),
+            Self::NoSuchKey => (StatusCode::NOT_FOUND, Client),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Client),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Client),
             Self::RangeNotSatisfiable { .. } => (StatusCode::RANGE_NOT_SATISFIABLE, Client),
@@ -242,10 +257,13 @@ impl Error {
             Self::Element { error, .. } => error.status(),
             Self::Index { error, .. } => (index_status(error.reason()), Source),
             Self::Pack(error) => match error {
-                PackError::CannotCarry { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Source),
-                PackError::TooLarge(_) | PackError::ManifestTooLarge { .. } => {
-                    (StatusCode::UNPROCESSABLE_ENTITY, Source)
+                PackError::CannotCarry { .. } | PackError::CannotProtect(_) => {
+                    (StatusCode::UNSUPPORTED_MEDIA_TYPE, Source)
                 }
+                PackError::TooLarge(_)
+                | PackError::ManifestTooLarge { .. }
+                | PackError::NoKey(_)
+                | PackError::AmbiguousKey(_) => (StatusCode::UNPROCESSABLE_ENTITY, Source),
                 // No such track or segment. A new variant with another status needs its own arm.
                 _ => (StatusCode::NOT_FOUND, Client),
             },

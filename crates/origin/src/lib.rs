@@ -12,6 +12,7 @@
 //! - `read`: reads from storage, and the response bodies made of them
 //! - `http`: connections and their limits, responses, manifests, the player page
 //! - `observe`: access log, debug headers, metrics
+//! - `keys`: keys of encrypted titles; `key_delivery` serves them
 //! - `error`: the one table from errors to status codes
 //! - `api`: library and health, as JSON
 //! - `admin`: metrics, health and purging on an address of their own
@@ -25,6 +26,8 @@ mod app;
 pub mod config;
 pub mod error;
 mod http;
+mod key_delivery;
+mod keys;
 mod observe;
 mod offline;
 mod read;
@@ -55,6 +58,14 @@ use route::is_health_check;
 use std::{future::Future, io, net::IpAddr, sync::Arc};
 use title::checks::Freshness;
 use tokio::net::TcpListener;
+
+/// Checks that the keys of all rules of a configuration can be read.
+///
+/// # Errors
+/// A sentence for the operator that names the rule. It holds no key.
+pub fn check_keys(config: &OriginConfig) -> Result<(), String> {
+    keys::KeyRules::new(&config.drm).check()
+}
 
 /// An origin over one storage. Clones share all state.
 #[derive(Debug, Clone)]

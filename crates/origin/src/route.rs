@@ -6,7 +6,7 @@ use latemux_index::Title;
 use latemux_packager::{
     Address, AddressError, PackError,
     address::{
-        MINIMUM_SEGMENT,
+        KeyAddress, MINIMUM_SEGMENT,
         nginx_vod::{NginxVodAddress, Settings},
     },
     selection::Selection,
@@ -22,6 +22,8 @@ pub(crate) enum Route {
     Title(Box<TitleRequest>),
     /// A file of the player page.
     Page(String),
+    /// A key of a title.
+    Key(KeyAddress),
     /// The list of titles.
     Library,
     /// A health check.
@@ -96,7 +98,7 @@ impl Route {
                 TitleRequest::NginxVod(_) => None,
             },
             Self::Page(_) | Self::Library | Self::Health { .. } => Some(RequestLabels::PAGE),
-            Self::Options => Some(RequestLabels::default()),
+            Self::Key(_) | Self::Options => Some(RequestLabels::default()),
         }
     }
 }
@@ -120,6 +122,9 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
         "/healthz/ready" => Ok(Route::Health { is_readiness: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
+        _ if path.ends_with(".key") => {
+            KeyAddress::parse(settings, path).map(Route::Key).ok_or(Error::NoSuchUrl)
+        }
         _ => Ok(Route::Title(Box::new(match NginxVodAddress::parse(settings, path, uri.query()) {
             Some(address) => TitleRequest::NginxVod(address?),
             None => TitleRequest::Native(Address::parse(path, uri.query())?),

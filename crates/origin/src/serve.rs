@@ -6,6 +6,7 @@ use crate::{
     http::freshness::{cache_control, warn_if_stale},
     http::page,
     http::respond::{Representation, decide, etag, not_modified, options_response},
+    key_delivery,
     observe::metrics::RequestLabels,
     observe::trace::{Stage, enter_stage, set_labels},
     read::body::{Body, PlanBody},
@@ -39,6 +40,7 @@ async fn serve_route(app: &App, request: &Parts, charge: &Arc<Charge>) -> Result
         Route::Page(file) => return page::respond(request, &file),
         Route::Library => return Box::pin(api::library(app, request)).await,
         Route::Health { is_readiness } => return api::health(app, request, is_readiness),
+        Route::Key(key) => return Box::pin(key_delivery::respond(app, request, &key)).await,
         Route::Options => return Ok(options_response()),
     };
     wanted.check_joined(app.config.urls.max_joined)?;

@@ -18,6 +18,11 @@ impl KeyId {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
+    /// Returns the ID of 16 bytes of a digest, with another in place of 0.
+    pub fn of_digest(bytes: [u8; 16]) -> Self {
+        Self::new(bytes).unwrap_or(Self([1; 16]))
+    }
+
     /// Returns the 16 bytes.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0

@@ -100,7 +100,8 @@ mod tests {
     }
 
     fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
+        let digit = |c: char| u8::try_from(c.to_digit(16)?).ok();
+        let digits: Vec<u8> = text.chars().filter_map(digit).collect();
         digits.as_chunks::<2>().0.iter().map(|[a, b]| a << 4 | b).collect()
     }
 

@@ -187,6 +187,9 @@ pub(crate) fn error_response(error: &Error, method: &Method) -> Response<Body> {
     if matches!(error, Error::MethodNotAllowed) {
         head.insert(header::ALLOW, HeaderValue::from_static(METHODS));
     }
+    if matches!(error, Error::KeyDenied) {
+        head.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(seconds) = error.retry_after() {
         head.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -208,7 +211,7 @@ pub(crate) fn options_response() -> Response<Body> {
     head.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
         HeaderValue::from_static(
-            "Range, If-Match, If-None-Match, If-Range, Accept, Cache-Control, Origin, *",
+            "Range, If-Match, If-None-Match, If-Range, Accept, Authorization, Cache-Control, Origin, *",
         ),
     );
     head.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));

@@ -7,7 +7,7 @@ use crate::{
     observe::metrics::{Metrics, RequestLabels, ResponseSeries, Responses, SeriesId},
     observe::trace::Trace,
 };
-use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts};
 use latemux_quantity::millis;
 use std::{borrow::Cow, net::IpAddr, sync::atomic::Ordering::Relaxed};
 
@@ -117,7 +117,7 @@ impl AccessLog {
 
     fn record_error(&mut self, error: &Error) {
         self.reason = error.reason();
-        let (reason, path) = (self.reason, &self.request.uri);
+        let (reason, path) = (self.reason, shown(&self.request.uri));
         let fault = error.status().1;
         if fault == Fault::Client {
             tracing::debug!(reason, %path, "{error}");
@@ -183,7 +183,7 @@ impl Drop for AccessLog {
             target: "access",
             client = self.client.map(tracing::field::display),
             method = %self.request.method,
-            path = %self.request.uri,
+            path = %shown(&self.request.uri),
             status = self.status.map_or(0, |s| s.as_u16()),
             reason = self.reason,
             bytes = self.bytes,
@@ -194,6 +194,15 @@ impl Drop for AccessLog {
             referer = self.referer.as_ref().map(text).as_deref(),
             user_agent = self.user_agent.as_ref().map(text).as_deref(),
         );
+    }
+}
+
+/// Returns a URL as it is logged: without a query that may hold a token.
+fn shown(uri: &Uri) -> Cow<'_, str> {
+    match uri.query() {
+        Some(query) if query.contains("token=") => format!("{}?...", uri.path()).into(),
+        Some(_) => uri.to_string().into(),
+        None => uri.path().into(),
     }
 }
 

@@ -15,8 +15,9 @@ use crate::{
 };
 use latemux_cache::SegmentCache;
 use latemux_packager::{
-    Address, Part, Plan, Planned, plan,
+    Address, Part, Plan, Planned,
     plan::{Class, MediaFirst, SourceRange},
+    plan_protected,
 };
 use std::{ops::Range, sync::Arc};
 
@@ -55,8 +56,9 @@ pub(crate) async fn plan_segment(
     mut moofs: MoofReads<'_>,
 ) -> Result<SegmentPlan, Error> {
     let mut known = fragments.of(title);
+    let protection = title.protection()?;
     for _ in 0..MAX_PLANS {
-        match plan(&title.title, address, &known)? {
+        match plan_protected(&title.title, address, &known, protection)? {
             Planned::Ready(plan) => return Ok(SegmentPlan::Ready(plan)),
             Planned::NeedsMedia(media) => return Ok(SegmentPlan::MediaFirst(media)),
             Planned::Needs(needs) => {

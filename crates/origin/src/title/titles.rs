@@ -3,6 +3,7 @@
 use crate::{
     Error,
     config::OriginConfig,
+    keys::{KeyRules, TitleKeys},
     observe::log_sampler::LogSampler,
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
     observe::trace::for_current_request,
@@ -29,7 +30,10 @@ use latemux_index::{
     IndexError, MediaIndex, Title,
     title::{ObjectOrder, TitleProblem},
 };
-use latemux_packager::carry::{Protocol, carries, problems};
+use latemux_packager::{
+    Protection,
+    carry::{Protocol, carries, problems},
+};
 use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
     collections::HashSet,
@@ -73,6 +77,9 @@ pub struct LoadedTitle {
     pub(crate) id: u64,
     /// Comparisons with storage.
     pub(crate) checks: Checks,
+    /// Keys, or the error of all requests for a title whose keys are missing. `None` if the title
+    /// is sent clear.
+    keys: Result<Option<Arc<TitleKeys>>, Error>,
 }
 
 /// Titles kept in memory.
@@ -91,6 +98,7 @@ pub(crate) struct Titles {
     stale_if_error: Duration,
     load_timeout: Duration,
     next_id: AtomicU64,
+    keys: KeyRules,
 }
 
 impl Titles {
@@ -122,6 +130,7 @@ impl Titles {
             stale_if_error: config.stale_if_error,
             load_timeout: config.load_timeout,
             next_id: AtomicU64::new(0),
+            keys: KeyRules::new(&config.drm),
         }
     }
 
@@ -330,6 +339,12 @@ impl Titles {
         let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title, &self.problem_lines);
         let checks = Checks::new(began, is_suspect(&title));
+        let names: Vec<&str> =
+            objects.iter().flat_map(|o| [o.source.key.as_str(), o.file.key.as_str()]).collect();
+        let keys = self.keys.of(base, &names, &title);
+        if let Err(error) = &keys {
+            tracing::warn!(title = base, reason = error.reason(), "the title cannot be encrypted: {error}");
+        }
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
             title: Arc::new(title),
@@ -339,6 +354,7 @@ impl Titles {
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checks,
+            keys,
         });
         self.memory.insert(base.to_owned(), loaded.clone());
         self.store.leave_to_title(&loaded.indexed);
@@ -380,6 +396,19 @@ impl Titles {
 }
 
 impl LoadedTitle {
+    /// Returns the keys of the title. `None` if the title is sent clear.
+    ///
+    /// # Errors
+    /// The error of all requests for an encrypted title whose keys are missing.
+    pub(crate) fn keys(&self) -> Result<Option<&TitleKeys>, Error> {
+        self.keys.as_ref().map(Option::as_deref).map_err(Clone::clone)
+    }
+
+    /// Returns the protection of the title, see [`Self::keys`].
+    pub(crate) fn protection(&self) -> Result<Option<&Protection>, Error> {
+        Ok(self.keys()?.map(|keys| &keys.protection))
+    }
+
     /// Returns the work of making a manifest. `None` if it is quick.
     pub(crate) fn manifest_work(&self) -> Option<Work> {
         let tracks = || self.title.tracks().iter();

@@ -19,6 +19,7 @@ mod connections_ahead;
 mod cost;
 mod crowd;
 mod early;
+mod encryption;
 mod first_second;
 mod folders;
 mod http_faults;

@@ -221,7 +221,7 @@ async fn dash_urls(server: SocketAddr, base: &str) -> Vec<String> {
     urls
 }
 
-fn join(folder: &str, link: &str) -> String {
+pub(crate) fn join(folder: &str, link: &str) -> String {
     match link.strip_prefix("../") {
         Some(up) => format!("{}/{up}", folder.rsplit_once('/').unwrap().0),
         None => format!("{folder}/{link}"),

@@ -103,8 +103,8 @@ impl KeyWriter<'_> {
     }
 }
 
-/// Writes the keys of tracks into a multivariant playlist, so that players can get them early. Fails
-/// with [`PackError::CannotProtect`] if the protocol has no scheme.
+/// Writes the keys of tracks into a multivariant playlist, so that players can get them early.
+/// Fails with [`PackError::CannotProtect`] if the protocol has no scheme.
 pub(super) fn write_session_keys<'a>(
     protection: &Protection,
     protocol: Protocol,

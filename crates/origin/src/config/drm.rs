@@ -1,0 +1,97 @@
+//! Encryption of titles.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Encryption of titles as they are sent. The first rule that matches a title applies. A title
+/// without a match is sent clear. Nodes behind the same URLs need the same rules and keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DrmRule {
+    /// Patterns such as `films/**`: `*` stands for any characters of a name, `**` also for `/`. A
+    /// rule matches a title if one of its patterns matches the title's base, or the name in storage
+    /// of one of its files. Since 0.2.0.
+    pub titles: Vec<String>,
+    /// Scheme of HLS with TS segments: `aes-128`. Without a scheme, the form is refused. Since
+    /// 0.2.0.
+    pub hls_ts: Option<String>,
+    /// Scheme of HLS with CMAF segments: `aes-128`. Without a scheme, the form is refused. Since
+    /// 0.2.0.
+    pub hls_fmp4: Option<String>,
+    /// Kinds of tracks that are sent clear on purpose: `audio`. Timed text always is. Since 0.2.0.
+    pub clear: Vec<String>,
+    /// URL at which players get keys, in which `{kid}` stands for the 32 digits of the KID. Without
+    /// it, playlists point at the keys that `serve_keys` serves. Since 0.2.0.
+    pub key_uri: Option<String>,
+    /// Serves keys at `BASE/keys/KID.key`: `env:NAME` to clients that send the token in that
+    /// environment variable, `open` to everybody, which suits demonstrations only. Since 0.2.0.
+    pub serve_keys: Option<String>,
+    /// Source of the keys: exactly one of these.
+    pub keys: KeysConfig,
+}
+
+/// Source of the keys: exactly one of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeysConfig {
+    /// File with keys, read at the start. [docs/encryption.md](encryption.md) shows its form. Since
+    /// 0.2.0.
+    pub file: Option<PathBuf>,
+    /// `env:NAME`, an environment variable with a secret of at least 16 characters. The key of each
+    /// title is derived from it and from the title's base. Since 0.2.0.
+    pub derive: Option<String>,
+}
+
+impl DrmRule {
+    /// The start of a value that names an environment variable.
+    pub(crate) const ENV: &str = "env:";
+    /// The value of [`Self::serve_keys`] that needs no token.
+    pub(crate) const OPEN: &str = "open";
+
+    /// Checks the values that no type rules out. `number` is the 0-based number of the rule.
+    pub(super) fn check(&self, number: usize) -> Result<(), String> {
+        self.problem().map_or(Ok(()), |problem| Err(format!("drm, rule {}: {problem}", number + 1)))
+    }
+
+    fn problem(&self) -> Option<String> {
+        let schemes = [("hls_ts", &self.hls_ts), ("hls_fmp4", &self.hls_fmp4)];
+        for (key, scheme) in schemes {
+            if let Some(scheme) = scheme.as_ref().filter(|scheme| *scheme != "aes-128") {
+                return Some(format!("{key} must be aes-128, not '{scheme}'"));
+            }
+        }
+        if self.titles.is_empty() || self.titles.iter().any(String::is_empty) {
+            return Some("titles must name at least one pattern, such as films/**".to_owned());
+        }
+        if schemes.iter().all(|(_, scheme)| scheme.is_none()) {
+            return Some("hls_ts or hls_fmp4 must name a scheme, or nothing is served".to_owned());
+        }
+        if let Some(kind) = self.clear.iter().find(|kind| *kind != "audio") {
+            return Some(format!("clear may hold audio only, not '{kind}'"));
+        }
+        match &self.key_uri {
+            Some(uri) if !uri.contains("{kid}") => {
+                return Some("key_uri must hold {kid}, in whose place the KID is put".to_owned());
+            }
+            None if self.serve_keys.is_none() => {
+                return Some("players need key_uri or serve_keys to get keys".to_owned());
+            }
+            _ => {}
+        }
+        let is_env = |value: &str| value.strip_prefix(Self::ENV).is_some_and(|name| !name.is_empty());
+        // Values are not repeated, because a secret may stand where its name belongs.
+        if self.serve_keys.as_ref().is_some_and(|value| value != Self::OPEN && !is_env(value)) {
+            return Some(
+                "serve_keys must be open, or env: and the name of an environment variable".to_owned(),
+            );
+        }
+        match &self.keys {
+            KeysConfig { file: Some(_), derive: None } => None,
+            KeysConfig { file: None, derive: Some(value) } if is_env(value) => None,
+            KeysConfig { file: None, derive: Some(_) } => {
+                Some("keys.derive must be env: and the name of an environment variable".to_owned())
+            }
+            _ => Some("keys must have either file or derive".to_owned()),
+        }
+    }
+}
