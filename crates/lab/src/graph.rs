@@ -259,8 +259,12 @@ mod tests {
         refused(&more, &[right[0], right[1], ("origin", 1, "cache")], "nothing reads from 'cache'");
         let read = [("storage", 0, "load"), ("load", 0, "origin"), ("origin", 0, "load")];
         refused(&CHAIN, &read, "'load' reads from 2 functions; load reads from at most 1");
-        let read = [right[0], ("load", 0, "origin")];
+        let read = [right[0], right[1], ("load", 0, "origin")];
         refused(&CHAIN, &read, "'load' is a load: nothing can read from it");
+        let storages = [CHAIN[0], CHAIN[1], CHAIN[2], ("second", CHAIN[0].1), ("third", CHAIN[0].1)];
+        let edges = [right[0], right[1], ("second", 0, "origin"), ("third", 0, "origin")];
+        assert!(graph(&storages[..4], &edges[..3]).is_ok());
+        refused(&storages, &edges, "'origin' reads from 3 functions; origin reads from at most 2");
         refused(&CHAIN[..2], &right[..1], "nothing reads from 'origin'");
         let twice = [CHAIN[0], CHAIN[1], CHAIN[2], CHAIN[1]];
         refused(&twice, &right, "the id 'origin' is used twice");

@@ -3,7 +3,7 @@
 use super::value;
 use crate::{
     driver::Record,
-    experiment::{Claim, Scalar},
+    experiment::{Claim, Quantity, Scalar},
 };
 use latemux_load::report::Estimate;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ type Block<'a> = BTreeMap<&'a BTreeMap<String, String>, f64>;
 /// Each block gives one value. A claim with `against` compares cells within the block: the value
 /// is the geometric mean of their ratios, or the ratio of their sums if a ratio is not above 0.
 /// Without `against` it is that of the cell that is furthest from fulfilling the claim. The
-/// interval is Student's t over blocks, for ratios of the logarithm.
+/// interval is Student's t over blocks, for ratios and efficiencies of the logarithm.
 pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> Verdict {
     let mut blocks: BTreeMap<(usize, u32), Block<'_>> = BTreeMap::new();
     for (machine, record) in records.iter().filter(|(_, record)| record.experiment == experiment) {
@@ -65,7 +65,8 @@ pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)
         }
     }
     let values: Vec<f64> = blocks.values().filter_map(|block| of_block(claim, block)).collect();
-    let interval = interval(&values, claim.against.is_some());
+    let is_ratio = claim.against.is_some() || claim.value == Quantity::Efficiency;
+    let interval = interval(&values, is_ratio);
     let outcome = match interval {
         Some([_, low, high]) if values.len() >= FEWEST_BLOCKS => {
             let (least, most) =
@@ -183,6 +184,15 @@ mod tests {
         assert_eq!(outcome(&claim(Some("b"), None, Some(0.0)), &none), Outcome::Holds);
         assert_eq!(outcome(&claim(Some("b"), Some(0.1), None), &none), Outcome::Contradicts);
         assert_eq!(outcome(&claim(None, None, Some(0.0)), &none), Outcome::Holds);
+    }
+
+    #[test]
+    fn an_efficiency_is_never_below_0() {
+        // After some time nearly all comes from a cache, and values differ by orders of magnitude.
+        let records = blocks(&[(10_000_000, 1), (100_000_000, 1), (1_000_000_000, 1)]);
+        let claim = Claim { value: Quantity::Efficiency, ..claim(None, Some(0.98), None) };
+        let [mean, low, _] = decide(&claim, "cold", &records).interval.unwrap();
+        assert!((mean - 100.0).abs() < 1e-6 && low > 0.0, "{mean} {low}");
     }
 
     #[test]
