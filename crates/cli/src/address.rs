@@ -1,7 +1,15 @@
 //! Addresses to listen on, as the command line states them.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, SeqAccess, Visitor},
+};
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 
 /// Address of metrics, health checks and purging.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,15 +54,71 @@ impl<'de> Deserialize<'de> for AdminAddress {
     }
 }
 
-/// Parses the address and port of a listener.
+/// Parses the address and port of a listener. `:8080` stands for all IPv4 networks of the machine,
+/// and `localhost:8080` for the machine itself.
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        let port = text.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok()).unwrap_or("8080");
+    let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let address = match (text.rsplit_once(':'), port) {
+        (Some(("", _)), Some(port)) => Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
+        (Some(("localhost", _)), Some(port)) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        _ => text.parse().ok(),
+    };
+    address.ok_or_else(|| {
+        let port = port.unwrap_or(8080);
         format!(
             "an IP address and a port are needed: write 127.0.0.1:{port} for this machine only, or \
-             0.0.0.0:{port} for all networks"
+             :{port} for all networks"
         )
     })
+}
+
+/// Addresses of a listener: one as text, or several as a list of texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListenAddresses(pub(crate) Vec<SocketAddr>);
+
+impl fmt::Display for ListenAddresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<_> = self.0.iter().map(SocketAddr::to_string).collect();
+        f.write_str(&texts.join(", "))
+    }
+}
+
+impl Serialize for ListenAddresses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [only] => serializer.collect_str(only),
+            several => serializer.collect_seq(several.iter().map(SocketAddr::to_string)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ListenAddresses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Texts;
+        impl<'de> Visitor<'de> for Texts {
+            type Value = ListenAddresses;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address such as \":8080\", or a list of addresses")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                listen_address(text).map(|address| ListenAddresses(vec![address])).map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<Self::Value, A::Error> {
+                let mut addresses = Vec::new();
+                while let Some(text) = texts.next_element::<String>()? {
+                    addresses.push(listen_address(&text).map_err(A::Error::custom)?);
+                }
+                if addresses.is_empty() {
+                    return Err(A::Error::custom("name at least one address"));
+                }
+                Ok(ListenAddresses(addresses))
+            }
+        }
+        deserializer.deserialize_any(Texts)
+    }
 }
 
 #[cfg(test)]
@@ -63,16 +127,50 @@ mod tests {
 
     #[test]
     fn a_wrong_listen_address_is_answered_with_a_right_one() {
-        assert_eq!(listen_address("[::1]:80").unwrap().port(), 80);
         for (text, written) in [
             ("9000", "127.0.0.1:9000"),
-            (":9000", "0.0.0.0:9000"),
-            ("localhost:9000", "127.0.0.1:9000"),
+            ("example.org:9000", "127.0.0.1:9000"),
             ("127.0.0.1", "127.0.0.1:8080"),
             ("0.0.0.0:99999", "127.0.0.1:8080"),
+            (":99999", ":8080"),
         ] {
             let why = listen_address(text).unwrap_err();
             assert!(why.contains(written), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        for (text, address) in [
+            ("[::1]:80", "[::1]:80"),
+            (":9000", "0.0.0.0:9000"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("192.0.2.1:1", "192.0.2.1:1"),
+        ] {
+            assert_eq!(listen_address(text).unwrap().to_string(), address);
+        }
+    }
+
+    #[test]
+    fn several_addresses_are_a_list() {
+        #[derive(Debug, Serialize, Deserialize)]
+        struct Keys {
+            listen: ListenAddresses,
+        }
+        for (text, printed) in [
+            ("listen = ':80'", "listen = \"0.0.0.0:80\"\n"),
+            ("listen = [':80', '[::]:80']", "listen = [\"0.0.0.0:80\", \"[::]:80\"]\n"),
+        ] {
+            let keys: Keys = toml::from_str(text).unwrap();
+            assert_eq!(toml::to_string(&keys).unwrap(), printed);
+        }
+        for (text, why) in [
+            ("listen = []", "at least one address"),
+            ("listen = ['x']", "an IP address and a port are needed"),
+            ("listen = 80", "a list of addresses"),
+        ] {
+            let error = toml::from_str::<Keys>(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
         }
     }
 

@@ -31,6 +31,8 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(Box<Serve>),
+    Check(crate::check::Check),
+    Health(crate::health::Health),
     Inspect(Inspect),
     Index(Index),
     Manifest(Manifest),
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Report(crate::report::Report),
     Model(crate::model::Model),
     Lab(crate::lab::Lab),
+    Completions(crate::manual::Completions),
+    Man(crate::manual::Man),
 }
 
 /// Serve media from a folder, an HTTP server or a bucket
@@ -58,9 +62,12 @@ pub(crate) struct Serve {
         long,
         value_name = "ADDR:PORT",
         value_parser = listen_address,
-        help = with_default("Address to listen on", crate::config::Config::default().listen)
+        help = with_default(
+            "Address to listen on, or :PORT for all IPv4 networks; can be repeated",
+            crate::config::Config::default().listen
+        )
     )]
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Vec<SocketAddr>,
     /// Address for metrics, health checks and purging, or unix:/path for a socket; clients must not
     /// reach it [default: none]
     #[arg(long, value_name = "ADDR:PORT")]

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-/// Save a stream as a client receives it: its media in one file, and a list of the requests
+/// Save a stream as a client receives it: one file of its media, and a list of requests
 ///
 /// The stream is DASH, HLS, Smooth Streaming or HDS. Its segments are fetched one after the other,
 /// and checked. The samples are those that the server sends, unchanged. The first failure ends the

@@ -3,7 +3,10 @@
 //! `latemux serve --print-config` prints the result. The printed text reads back as the same
 //! configuration.
 
-use crate::{address::AdminAddress, args};
+use crate::{
+    address::{AdminAddress, ListenAddresses},
+    args,
+};
 use anyhow::{Context, Result, ensure};
 use latemux_cache::{Cache, Records};
 use latemux_origin::OriginConfig;
@@ -11,7 +14,7 @@ use latemux_storage::{Options, open::without_secrets};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// Settings of `latemux serve`.
@@ -20,8 +23,9 @@ use std::{
 pub(crate) struct Config {
     /// Media to serve: a folder, or the URL of an HTTP server or bucket.
     pub(crate) source: Option<String>,
-    /// Address and port to listen on.
-    pub(crate) listen: SocketAddr,
+    /// Address and port to listen on, or a list of them. `:8080` stands for all IPv4 networks of
+    /// the machine, `[::]:8080` for IPv6 too.
+    pub(crate) listen: ListenAddresses,
     /// Address and port of metrics, health checks and purging, or `unix:/path` for a Unix socket
     /// that only the user of the process may use. Without it, metrics and purging are not served.
     /// Clients should not be able to reach it.
@@ -67,7 +71,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             source: None,
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            listen: ListenAddresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))]),
             admin: None,
             admin_token_file: None,
             origin: OriginConfig::default(),
@@ -89,16 +93,36 @@ impl Config {
     /// Reads the configuration file, if one is named, and applies the flags.
     pub(crate) fn load(flags: &args::Serve) -> Result<Self> {
         let mut config = match &flags.config {
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read {}", path.display()))?;
-                Self::parse(&text).with_context(|| format!("in {}", path.display()))?
-            }
+            Some(path) => Self::read(path)?,
             None => Self::default(),
         };
         config.apply(flags);
         config.check()?;
         Ok(config)
+    }
+
+    /// Reads a configuration file, whose relative paths count from its folder.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut config = Self::parse(&text).with_context(|| format!("in {}", path.display()))?;
+        if let Some(folder) = path.parent() {
+            config.resolve_paths(folder);
+        }
+        Ok(config)
+    }
+
+    /// Lets relative paths count from this folder.
+    fn resolve_paths(&mut self, folder: &Path) {
+        let tls = self.tls.iter_mut().flat_map(|tls| [&mut tls.cert, &mut tls.key]);
+        let keys = self.origin.drm.iter_mut().filter_map(|rule| rule.keys.file.as_mut());
+        for path in tls.chain(keys).chain(&mut self.admin_token_file).chain(&mut self.cache.dir) {
+            *path = folder.join(&*path);
+        }
+        let mirrors = self.storage.mirror.iter_mut().map(|mirror| &mut mirror.location);
+        for location in mirrors.chain(&mut self.source).filter(|location| !location.contains("://")) {
+            *location = folder.join(&*location).to_string_lossy().into_owned();
+        }
     }
 
     /// Parses the text of a configuration file.
@@ -117,7 +141,9 @@ impl Config {
         let origin = &mut self.origin;
         self.source = flags.source.clone().or(self.source.take());
         self.admin = flags.admin.clone().or(self.admin.take());
-        set(&mut self.listen, flags.listen);
+        if !flags.listen.is_empty() {
+            self.listen = ListenAddresses(flags.listen.clone());
+        }
         origin.debug_headers |= flags.debug_headers;
         origin.page &= !flags.no_page;
         set(&mut origin.segment_duration, flags.segment_duration.map(|span| span.0));
@@ -154,7 +180,8 @@ impl Config {
         self
     }
 
-    fn check(&self) -> Result<()> {
+    /// Checks that the values are in their ranges and fit together.
+    pub(crate) fn check(&self) -> Result<()> {
         self.origin.check().map_err(anyhow::Error::msg)?;
         ensure!(
             self.admin_token_file.is_none() || self.admin.is_some(),
@@ -261,6 +288,27 @@ mod tests {
         assert_eq!(config.origin.segment_duration, Duration::from_secs(6));
         assert_eq!(config.origin.memory.index, 1 << 20);
         assert_eq!(config.origin.index.head, 64 << 10);
+    }
+
+    #[test]
+    fn relative_paths_count_from_the_folder_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("latemux.toml");
+        let text = "source = 'films'\nadmin = ':1'\nadmin_token_file = '/run/token'\n\
+                    [tls]\ncert = 'c.pem'\nkey = '../k.pem'\n[cache]\ndir = 'cache'\n\
+                    [[drm]]\ntitles = ['**']\nkeys.file = 'keys.json'\n\
+                    [[storage.mirror]]\nlocation = 'copy'\n[[storage.mirror]]\nlocation = 's3://b/p'";
+        std::fs::write(&path, text).unwrap();
+        let config = Config::read(&path).unwrap();
+        let below = |name: &str| folder.path().join(name);
+        let tls = config.tls.unwrap();
+        assert_eq!((tls.cert, tls.key), (below("c.pem"), below("../k.pem")));
+        assert_eq!(config.cache.dir, Some(below("cache")));
+        assert_eq!(config.origin.drm[0].keys.file, Some(below("keys.json")));
+        assert_eq!(config.admin_token_file, Some("/run/token".into()));
+        assert_eq!(config.source.as_deref(), below("films").to_str());
+        let mirrors: Vec<_> = config.storage.mirror.iter().map(|m| m.location.clone()).collect();
+        assert_eq!(mirrors, [below("copy").to_str().unwrap(), "s3://b/p"]);
     }
 
     #[test]

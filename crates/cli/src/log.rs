@@ -1,7 +1,7 @@
 //! The log, on standard error.
 
 use crate::config::Log;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::{
     fmt::{self, Debug, Write as _},
     io::IsTerminal as _,
@@ -16,13 +16,26 @@ use tracing_subscriber::{
 /// Starts logging. The environment variable `LATEMUX_LOG` overrides the configured filter.
 pub(crate) fn start(config: &Log) -> Result<()> {
     let filter = std::env::var("LATEMUX_LOG").unwrap_or_else(|_| config.filter.clone());
-    let filter = EnvFilter::try_new(&filter).with_context(|| format!("log filter '{filter}'"))?;
+    let filter = self::filter(&filter)?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Colours are for terminals, not for files.
     let log = log.with_ansi(std::io::stderr().is_terminal());
     let started =
         if config.json { log.json().try_init() } else { log.fmt_fields(UnambiguousFields).try_init() };
     started.map_err(|error| anyhow!("{error}"))
+}
+
+/// Reads a filter of the log. A word without `=` must be a level: it would otherwise be taken for
+/// the name of a part of the program, and the log would be empty.
+pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
+    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains('=')) {
+        let levels = ["off", "error", "warn", "info", "debug", "trace"];
+        ensure!(
+            levels.contains(&word.to_ascii_lowercase().as_str()) || word.contains('['),
+            "log filter '{text}': '{word}' is not a level: write off, error, warn, info, debug or trace"
+        );
+    }
+    EnvFilter::try_new(text).with_context(|| format!("log filter '{text}'"))
 }
 
 /// Writes a message and fields such as `name=value` on one line. Text that could be taken for other

@@ -3,8 +3,10 @@
 mod address;
 mod args;
 mod capture;
+mod check;
 mod config;
 mod disk_space;
+mod health;
 mod index;
 mod inspect;
 mod lab;
@@ -12,6 +14,7 @@ mod load;
 mod location;
 mod log;
 mod manifest;
+mod manual;
 mod model;
 mod open_files;
 mod pack;
@@ -37,6 +40,8 @@ fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {
         args::Command::Serve(serve) => serve::run(&serve),
+        args::Command::Check(check) => check::run(&check),
+        args::Command::Health(health) => health::run(&health),
         args::Command::Inspect(inspect) => inspect::run(&inspect),
         args::Command::Index(index) => index::run(&index),
         args::Command::Manifest(manifest) => manifest::run(&manifest),
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         args::Command::Restore(restore) => restore::run(&restore),
         args::Command::Report(report) => report::run(&report),
         args::Command::Model(model) => model::run(&model),
+        args::Command::Completions(completions) => manual::write_completions(&completions),
+        args::Command::Man(man) => manual::write_pages(&man),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -68,12 +68,13 @@ async fn serve(config: Config) -> Result<()> {
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
     check_keys(&config.origin).map_err(anyhow::Error::msg)?;
     let reached = reach(&storage).await?;
-    let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));
-    let listener = bind(config.listen)?;
+    let bind = |address: &_| listen(*address).with_context(|| format!("cannot listen on {address}"));
+    let listeners = config.listen.0.iter().map(bind).collect::<Result<Vec<_>>>()?;
     let admin = config.admin.as_ref().map(listen_for_admin).transpose()?;
     let token = config.admin_token_file.as_deref().map(read_token).transpose()?;
-    let address = listener.local_addr()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let url = |listener: &TcpListener| anyhow::Ok(format!("{scheme}://{}/", listener.local_addr()?));
+    let urls = listeners.iter().map(url).collect::<Result<Vec<_>>>()?.join(" and ");
     let write = if config.origin.index.write { writable(source, &options)? } else { None };
     if config.origin.index.write && write.is_none() {
         tracing::warn!(reason = "index_not_written", "this storage is read-only: no index MP4s are written");
@@ -118,13 +119,13 @@ async fn serve(config: Config) -> Result<()> {
     let signals = StopSignals::listen()?;
     let below = if config.origin.page { "page and player at" } else { "titles below" };
     say(&format!(
-        "latemux {} serves {}\n{admin_line}segments of {}; {below} {scheme}://{address}/\n",
+        "latemux {} serves {}\n{admin_line}segments of {}; {below} {urls}\n",
         env!("CARGO_PKG_VERSION"),
         storage.describe(),
         TimeSpan(config.origin.segment_duration),
     ))?;
     let (stop, stopped) = oneshot::channel();
-    let running = run_until(stopped, &config, &origin, listener, tls, cache, indexes);
+    let running = run_until(stopped, &config, &origin, listeners, tls, cache, indexes);
     let served = tokio::select! {
         served = running => served,
         () = until_second_signal(signals, &origin, config.origin.http.drain_delay, stop) => {
@@ -142,7 +143,7 @@ async fn run_until(
     stopped: oneshot::Receiver<()>,
     config: &Config,
     origin: &Origin,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     tls: Option<Tls>,
     cache: Option<Cache>,
     indexes: Option<Records>,
@@ -152,7 +153,7 @@ async fn run_until(
         let _ = stopped.await;
         let _ = stopped_at.set(Instant::now());
     };
-    let served = origin.serve(listener, tls, stopped).await.context("cannot serve");
+    let served = origin.serve_all(listeners, tls, stopped).await.context("cannot serve");
     // Units that are not written to the disk now would have to be fetched again after a restart.
     // Writing them may take the rest of the drain timeout.
     let draining = stopped_at.get().map_or(Duration::ZERO, Instant::elapsed);
@@ -204,7 +205,7 @@ fn listen_for_admin(address: &AdminAddress) -> Result<AdminListener> {
     listener.with_context(|| format!("cannot listen on {address}"))
 }
 
-fn read_token(path: &Path) -> Result<AdminToken> {
+pub(crate) fn read_token(path: &Path) -> Result<AdminToken> {
     let named = || path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", named()))?;
     AdminToken::new(&text).map_err(|why| anyhow!("{}: {why}", named()))
@@ -215,8 +216,7 @@ fn read_token(path: &Path) -> Result<AdminToken> {
 /// # Errors
 /// Fails if storage says that there is no such bucket, or that the credentials are wrong.
 async fn reach(storage: &Arc<dyn Storage>) -> Result<bool> {
-    let timed_out = |_| Err(StorageError::TimedOut { key: storage.describe(), after: STORAGE_WAIT });
-    match tokio::time::timeout(STORAGE_WAIT, check(&**storage)).await.unwrap_or_else(timed_out) {
+    match ask(storage).await {
         Ok(()) => Ok(true),
         Err(error) if error.is_misconfiguration() => Err(error).context("cannot serve"),
         Err(error) => {
@@ -227,6 +227,12 @@ async fn reach(storage: &Arc<dyn Storage>) -> Result<bool> {
             Ok(false)
         }
     }
+}
+
+/// Asks storage whether it answers, for a limited time.
+pub(crate) async fn ask(storage: &Arc<dyn Storage>) -> Result<(), StorageError> {
+    let timed_out = |_| Err(StorageError::TimedOut { key: storage.describe(), after: STORAGE_WAIT });
+    tokio::time::timeout(STORAGE_WAIT, check(&**storage)).await.unwrap_or_else(timed_out)
 }
 
 /// Makes the origin ready once storage answers.
@@ -243,7 +249,7 @@ async fn keep_trying(storage: Arc<dyn Storage>, origin: Origin) {
     tracing::info!("storage answers: ready");
 }
 
-fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
+pub(crate) fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("cannot use the TLS certificate and key")
 }

@@ -51,13 +51,14 @@ pub use title::titles::LoadedTitle;
 use crate::http::{connections::Connection, host::check_host, respond::error_response, server::Server};
 use ::http::{HeaderValue, Version, header, request::Parts};
 use app::App;
+use futures_util::future::join_all;
 use latemux_storage::{Storage, client::on_behalf_of};
 use observe::{access::AccessLog, trace::Trace};
 use read::{body::Body, charge::Charge};
 use route::is_health_check;
 use std::{future::Future, io, net::IpAddr, sync::Arc};
 use title::checks::Freshness;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::watch};
 
 /// Checks that the keys of all rules of a configuration can be read.
 ///
@@ -96,6 +97,19 @@ impl Origin {
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
+        self.serve_all(vec![listener], tls, shutdown).await
+    }
+
+    /// Serves several listeners at once, like [`serve`](Self::serve).
+    ///
+    /// # Errors
+    /// Returns no error today, like [`serve`](Self::serve).
+    pub async fn serve_all(
+        &self,
+        listeners: Vec<TcpListener>,
+        tls: Option<Tls>,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
         let app = self.app.clone();
         let server = Server {
             handler: move |request, connection: Arc<Connection>| {
@@ -108,12 +122,22 @@ impl Origin {
             connections: self.app.connections.clone(),
             tls,
         };
+        let (stop, stopped) = watch::channel(());
         let drain = async {
             shutdown.await;
             self.app.drain();
+            drop(stop);
         };
+        let run = |listener| {
+            let mut stopped = stopped.clone();
+            server.clone().run(listener, async move {
+                // Nothing is sent: the channel closes.
+                let _ = stopped.changed().await;
+            })
+        };
+        let served = join_all(listeners.into_iter().map(run));
         tokio::select! {
-            () = server.run(listener, drain) => Ok(()),
+            _ = async { tokio::join!(served, drain) } => Ok(()),
             () = self.app.pause_stalled() => Ok(()),
         }
     }

@@ -29,7 +29,7 @@ fn stderr(output: &Output) -> &str {
 
 #[test]
 fn printed_configuration_is_read_back_and_flags_override_it() {
-    let printed = latemux(&["serve", "./films", "--segment-duration", "6s", "--print-config"]);
+    let printed = latemux(&["serve", "/films", "--segment-duration", "6s", "--print-config"]);
     assert!(printed.status.success(), "{}", stderr(&printed));
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), stdout(&printed)).unwrap();

@@ -180,7 +180,7 @@ fn key(field: &Field) -> Option<Key> {
             "usize" | "u32" => Kind::Value("number"),
             "AdminAddress" => Kind::Value("address:port or unix:path"),
             "StreamCount" => Kind::Value("number or `\"auto\"`"),
-            "SocketAddr" => Kind::Value("address:port"),
+            "ListenAddresses" => Kind::Value("address:port, or a list"),
             "PathBuf" => Kind::Value("path"),
             "String" => Kind::Value("text"),
             "Vec" => match element_name(&field.ty).as_str() {

@@ -186,7 +186,7 @@ fn wrong_arguments_are_answered_with_right_ones() {
     ] {
         refused(&latemux(args), &[words]);
     }
-    for flags in [&["serve", ".", "--listen", "9000"][..], &["load", "http://a/x", "--ui", ":9000"]] {
+    for flags in [&["serve", ".", "--listen", "9000"][..], &["load", "http://a/x", "--ui", "9000"]] {
         let output = latemux(flags);
         assert!(said(&output).contains("write 127.0.0.1:9000"), "{}", said(&output));
     }

@@ -11,6 +11,8 @@ use std::{
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Second address, if there is one.
+    pub(crate) other: Option<SocketAddr>,
     /// Address of metrics, if the command line names one.
     pub(crate) admin: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
@@ -40,7 +42,7 @@ impl Server {
             text
         });
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut admin = None;
+        let (mut admin, mut other) = (None, None);
         let address = lines
             .map_while(Result::ok)
             .find_map(|line| {
@@ -48,10 +50,12 @@ impl Server {
                 if let Some(address) = url.strip_suffix("/metrics") {
                     admin = address.parse().ok();
                 }
-                url.trim_end_matches('/').parse().ok()
+                let (first, second) = url.split_once("/ and ").unwrap_or((url, ""));
+                other = second.split_once("://").and_then(|(_, url)| url.trim_end_matches('/').parse().ok());
+                first.trim_end_matches('/').parse().ok()
             })
             .expect("latemux says where it listens");
-        Self { child, address, admin, log: Some(log) }
+        Self { child, address, other, admin, log: Some(log) }
     }
 
     /// Sends a signal, such as `-TERM`, to the process.

@@ -1,0 +1,84 @@
+//! `latemux check`: finds what is wrong with a configuration before a server starts with it.
+
+use crate::{
+    config::Config,
+    disk_space, log,
+    serve::{ask, read_tls, read_token, say},
+};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use latemux_origin::check_keys;
+use rustix::fs::{Access, access};
+use std::path::{Path, PathBuf};
+
+/// Check a configuration file, and whether its storage answers
+///
+/// Reads the file as `serve --config FILE` does, and the files that it names, and sends one
+/// request to the storage. Prints one line for each problem, or the addresses that would be
+/// served. A server that runs with the same configuration is not disturbed.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Configuration file (TOML)
+    #[arg(value_name = "FILE")]
+    config: PathBuf,
+    /// Do not connect to the storage
+    #[arg(long)]
+    offline: bool,
+}
+
+/// Checks a configuration file.
+pub(crate) fn run(flags: &Check) -> Result<()> {
+    let config = Config::read(&flags.config)?;
+    let file = flags.config.display();
+    let mut problems = problems(&config);
+    if !flags.offline && problems.is_empty() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        problems.extend(runtime.block_on(ask_storage(&config)).err());
+        // Reads that hang must not delay the end.
+        runtime.shutdown_background();
+    }
+    if problems.is_empty() {
+        let source = config.without_secrets();
+        let from = source.source.as_deref().unwrap_or_default();
+        return say(&format!("{file} is valid: serves {from} at {}\n", source.listen));
+    }
+    for problem in &problems {
+        say(&format!("{file}: {problem:#}\n"))?;
+    }
+    match problems.len() {
+        1 => bail!("{file} has a problem"),
+        count => bail!("{file} has {count} problems"),
+    }
+}
+
+/// Returns everything that is wrong with a configuration on this machine.
+fn problems(config: &Config) -> Vec<anyhow::Error> {
+    let checks = [
+        config.check(),
+        config.source.as_ref().map(|_| ()).context("source is missing: name a folder, a URL or a bucket"),
+        config.tls.as_ref().map_or(Ok(()), |tls| read_tls(tls).map(drop)),
+        check_keys(&config.origin).map_err(anyhow::Error::msg),
+        config.admin_token_file.as_deref().map_or(Ok(()), |path| read_token(path).map(drop)),
+        config.cache.dir.as_deref().map_or(Ok(()), check_folder),
+        log::filter(&config.log.filter).map(drop),
+    ];
+    checks.into_iter().filter_map(Result::err).collect()
+}
+
+/// Checks that the cache can use this folder. A folder that does not exist is made at start.
+fn check_folder(dir: &Path) -> Result<()> {
+    let existing = dir.ancestors().find(|folder| folder.exists()).unwrap_or(dir);
+    let named = || format!("cache.dir: cannot write to {}", existing.display());
+    if !existing.is_dir() {
+        return Err(anyhow!("cache.dir: {} is not a folder", existing.display()));
+    }
+    access(existing, Access::WRITE_OK | Access::EXEC_OK).with_context(named)
+}
+
+/// Asks the storage once.
+async fn ask_storage(config: &Config) -> Result<()> {
+    let source = config.source.as_deref().unwrap_or_default();
+    let storage = latemux_storage::open_mirrored(source, &config.storage)?;
+    disk_space::check(&config.cache);
+    ask(&storage).await.context("the storage does not answer")
+}
