@@ -147,12 +147,12 @@ struct NameParts {
     film: BTreeSet<String>,
     /// Words that tell renditions apart.
     rendition: BTreeSet<String>,
-    /// Numbers from 100 on can be bit rates and sizes.
+    /// Numbers from 100 on, and those with a unit, can be bit rates and sizes.
     large: Vec<u64>,
     /// Numbers from 100 on that may name a film, as in `300.mp4` and `1917.mp4`: no word names the
     /// film, and neither a unit nor a word says what the number is.
     film_numbers: Vec<u64>,
-    /// Smaller numbers, such as those of episodes.
+    /// Smaller numbers without a unit, such as those of episodes.
     small: Vec<u64>,
     /// True for audio and text, which may have names of their own.
     is_companion: bool,
@@ -200,9 +200,12 @@ impl NameParts {
             runs.partition(|run| RENDITION_WORDS.contains(&run.as_str()));
         let is_other = |word: &str| COMPANIONS.contains(&word);
         let is_companion = rendition.iter().any(|word| is_other(word)) || is_other(&extension.to_lowercase());
-        let (large, small) = numbers(stem).into_iter().partition(|number| *number >= 100);
+        let numbers = numbers_with_units(stem);
+        let of = |numbers: Vec<&(u64, bool)>| numbers.into_iter().map(|&(number, _)| number).collect();
+        let (large, small) = numbers.iter().partition(|&&(number, has_unit)| number >= 100 || has_unit);
+        let (large, small) = (of(large), of(small));
         let has_words = !film.is_empty() || rendition.iter().any(|word| NUMBERED.contains(&word.as_str()));
-        let film_numbers = if has_words { Vec::new() } else { bare_numbers(stem) };
+        let film_numbers = if has_words { Vec::new() } else { bare_numbers(&numbers) };
         Self { film, rendition, large, small, film_numbers, is_companion }
     }
 
@@ -319,8 +322,9 @@ fn numbers(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Returns the numbers from 100 on that neither have a unit nor are usual heights of pictures.
-fn bare_numbers(stem: &str) -> Vec<u64> {
+/// Returns the numbers of a name in order, each with `true` if it has a unit, as in `64k` and
+/// `1280x720`.
+fn numbers_with_units(stem: &str) -> Vec<(u64, bool)> {
     let class = |c: &char| (c.is_ascii_digit(), c.is_alphabetic());
     let chars: Vec<char> = stem.to_lowercase().chars().collect();
     let runs: Vec<String> = chars.chunk_by(|a, b| class(a) == class(b)).map(String::from_iter).collect();
@@ -329,10 +333,14 @@ fn bare_numbers(stem: &str) -> Vec<u64> {
         let before = place.checked_sub(1).and_then(|before| runs.get(before));
         before.is_some_and(|run| run == "x") || runs.get(place + 1).is_some_and(|run| is_unit(run))
     };
-    let numbers = runs.iter().enumerate().filter_map(|(place, run)| Some((place, run.parse::<u64>().ok()?)));
-    let bare = numbers
-        .filter(|(place, number)| *number >= 100 && !USUAL_HEIGHTS.contains(number) && !has_unit(*place));
-    bare.map(|(_, number)| number).collect()
+    let numbers = runs.iter().enumerate();
+    numbers.filter_map(|(place, run)| Some((run.parse().ok()?, has_unit(place)))).collect()
+}
+
+/// Returns the numbers from 100 on that neither have a unit nor are usual heights of pictures.
+fn bare_numbers(numbers: &[(u64, bool)]) -> Vec<u64> {
+    let bare = numbers.iter().filter(|(number, has_unit)| *number >= 100 && !has_unit);
+    bare.map(|&(number, _)| number).filter(|number| !USUAL_HEIGHTS.contains(number)).collect()
 }
 
 /// Returns the words of a file's name that name the film: runs of at least two letters, in lower
@@ -390,6 +398,7 @@ mod tests {
             ],
             // Numbers that count renditions, not films.
             vec![video("film_1.mp4", HD, 3_000_000, 60.0), video("film_2.mp4", SD, 1_000_000, 60.0)],
+            vec![video("film-80k.mp4", SD, 80_000, 60.0), video("film-95k.mp4", SD, 100_000, 60.0)],
             vec![video("video_1.mp4", HD, 3_000_000, 60.0), video("video_2.mp4", HD, 1_000_000, 60.0)],
             vec![video("show-hq.mp4", HD, 3_000_000, 60.0), video("show-lq.mp4", HD, 1_000_000, 60.0)],
         ] {
@@ -412,6 +421,9 @@ mod tests {
             &["360.mp4", "720.mp4", "1080.mp4"],
             &["640x368.mp4", "1280x736.mp4"],
             &["300k.mp4", "700kbps.mp4", "1900k.mp4"],
+            // Low rates of audio alone are not numbers of episodes.
+            &["film-64k.mp4", "film-96k.mp4"],
+            &["video-90p.mp4", "video-180p.mp4"],
             &["video-300.mp4", "video-1917.mp4"],
             // Numbers that name the film are the same in all names.
             &["1917 (2019) 720p.mp4", "1917 (2019) 1080p.mp4"],
