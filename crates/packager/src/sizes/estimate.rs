@@ -118,8 +118,9 @@ impl Fragments<'_> {
     /// Returns the bytes of the track's samples and of its boxes.
     ///
     /// If other tracks share the fragments, audio and text take the highest rate seen, and video
-    /// what the lowest rates of the others leave. The rates get margins, because they may differ in
-    /// other fragments: 5 % of the rate, or 2 % of the fragment if that is more.
+    /// what the lowest rates of the others leave. Several videos share that out
+    /// ([`share_of_video`]). The rates get margins, because they may differ in other fragments: 5 %
+    /// of the rate, or 2 % of the fragment if that is more.
     fn own_bytes(&self) -> u64 {
         if !self.is_shared() || self.rates.most_bytes == 0 {
             return self.bytes;
@@ -134,19 +135,14 @@ impl Fragments<'_> {
         let tolerance = self.bytes / 50 / (rest.len() as u64).max(1);
         let margin = |bytes: u64| (bytes / 20).max(tolerance);
         let most = match self.track.kind {
-            TrackKind::Video if video.is_empty() => {
+            TrackKind::Video => {
                 let least = rest.iter().map(|other| {
                     let bytes = u64::from(rates(other).least_bytes) * self.millis.saturating_sub(1) / 1000;
                     bytes.saturating_sub(margin(bytes))
                 });
-                self.bytes.saturating_sub(least.sum())
-            }
-            // The rates of renditions rise and fall together.
-            TrackKind::Video => {
-                let own = u128::from(self.rates.most_bytes);
-                let of_others: u128 = video.iter().map(|other| u128::from(rates(other).least_bytes)).sum();
-                let share = u128::from(self.bytes) * own / (own + of_others);
-                u64::try_from(share * 5 / 4).unwrap_or(u64::MAX)
+                let left = self.bytes.saturating_sub(least.sum());
+                let others: Vec<SampleRates> = video.iter().map(|other| rates(other)).collect();
+                if others.is_empty() { left } else { share_of_video(left, self.millis, self.rates, &others) }
             }
             kind => {
                 let bytes = of_rate(u64::from(self.rates.most_bytes).saturating_mul(1000), self.millis);
@@ -166,6 +162,32 @@ impl Fragments<'_> {
         });
         sizes.sum::<u64>() > self.object.object_size
     }
+}
+
+/// Returns the share that one of several videos has in `bytes` of video that last `millis`, with a
+/// margin of 5 %.
+///
+/// The rates of renditions rise and fall together, so the lowest rates seen belong together, and so
+/// do the highest. Between and beyond the two, the rate of one grows evenly with their sum. If the
+/// sums are nearly equal, the larger of the two shares counts.
+fn share_of_video(bytes: u64, millis: u64, own: SampleRates, others: &[SampleRates]) -> u64 {
+    let sum =
+        |of: fn(&SampleRates) -> u32| others.iter().chain([&own]).map(|rates| u128::from(of(rates))).sum();
+    let (least_sum, most_sum): (u128, u128) = (sum(|rates| rates.least_bytes), sum(|rates| rates.most_bytes));
+    let (least, most) = (u128::from(own.least_bytes), u128::from(own.most_bytes));
+    let bytes = u128::from(bytes);
+    let part = |own: u128, sum: u128| (bytes * own).div_ceil(sum.max(1));
+    let is_steady = most_sum * 10 <= least_sum * 11;
+    let share = if is_steady {
+        part(least, least_sum).max(part(most, most_sum))
+    } else {
+        let seconds = |rate: u128| (rate * u128::from(millis)).div_ceil(1000);
+        let (more, below) =
+            (bytes.saturating_sub(seconds(least_sum)), seconds(least_sum).saturating_sub(bytes));
+        let grown = |by: u128| (by * (most - least)).div_ceil(most_sum - least_sum);
+        (seconds(least) + grown(more)).saturating_sub(grown(below))
+    };
+    u64::try_from(share + share.div_ceil(20)).unwrap_or(u64::MAX)
 }
 
 /// Returns the number of things in `millis`, rounded up, of which 1000 s have `rate`.

@@ -106,6 +106,15 @@ fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
     let both = |name, sources: [&str; 2], coding: &str, index| {
         in_fragments(name, &sources, &format!("{coding} {AAC}"), index)
     };
+    let ladder = |name, source: &str, coding: &str| {
+        in_fragments(name, &[source, source, TONE], &format!("{coding} {AAC}"), SIDX)
+    };
+    let maps = "-map 0:v -map 1:v -map 2:a";
+    let two = &format!("{maps} {} -b:v:0 150k -b:v:1 500k", avc("-bf 2"));
+    let cbr = |n: u32, rate: &str| {
+        format!("-b:v:{n} {rate} -minrate:v:{n} {rate} -maxrate:v:{n} {rate} -bufsize:v:{n} {rate}")
+    };
+    let two_steady = &format!("{maps} {} {} {}", avc("-nal-hrd cbr"), cbr(0, "200k"), cbr(1, "600k"));
     let audio = |name, source: &str, coding: &str| {
         let coding = format!("{coding} -frag_duration 2000000");
         in_fragments(name, &[source], &coding, &format!("+delay_moov{SIDX}"))
@@ -120,6 +129,10 @@ fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
         ("varied, by mfra", both("varied-mfra", [&film, TONE], &reordered, ""), 10),
         // A segment takes a multiple of 16 packets, which is much at this rate.
         ("aac", audio("aac", TONE, AAC), 12),
+        // The packets of most frames are hardly filled.
+        ("aac, 48 kbit/s", audio("aac-48", TONE, "-c:a aac -b:a 48k -ac 2"), 30),
+        ("two videos", ladder("two-videos", &film, two), 40),
+        ("two steady videos", ladder("two-steady", steady, two_steady), 20),
         ("ac3", audio("ac3", NOISE, "-c:a ac3 -b:a 192k"), 10),
     ]
 }

@@ -46,6 +46,8 @@ struct Units {
     payload: u64,
     /// True if the sizes of samples vary, and stuffing with them.
     varies: bool,
+    /// True if most units have nearly the same size.
+    is_even: bool,
 }
 
 /// Returns the packets of a track's samples in a segment.
@@ -55,7 +57,7 @@ struct Units {
 /// than 3 % of the media, the result holds for any stuffing, and for up to [`MOST_FRAMES`].
 pub(super) fn packets(stream: &Stream, samples: &UnreadSamples) -> u64 {
     let units = Units::of(stream, samples);
-    let usual = units.payload + units.count * (units.header + MEAN_STUFFING);
+    let usual = units.payload + units.count * (units.header + units.usual_stuffing());
     let most = units.payload + units.most * (units.header + MOST_STUFFING);
     let margin = if units.varies {
         let by_chance = DEVIATIONS * units.count.isqrt().saturating_add(1);
@@ -69,6 +71,16 @@ pub(super) fn packets(stream: &Stream, samples: &UnreadSamples) -> u64 {
 }
 
 impl Units {
+    /// Returns the mean number of bytes of stuffing in a unit. If most units have nearly the same
+    /// size, that of a unit of mean size, if it is more.
+    fn usual_stuffing(&self) -> u64 {
+        if !self.is_even {
+            return MEAN_STUFFING;
+        }
+        let mean = self.payload / self.count.max(1) + self.header;
+        MEAN_STUFFING.max(mean.next_multiple_of(PAYLOAD as u64) - mean)
+    }
+
     fn of(stream: &Stream, samples: &UnreadSamples) -> Self {
         let UnreadSamples { bytes, count, sync_count, rate, millis } = *samples;
         match &stream.coding {
@@ -80,6 +92,7 @@ impl Units {
                     + sync_count * parameter_sets.len() as u64
                     + count * u64::from(stream.added_bytes()),
                 varies: true,
+                is_even: false,
             },
             coding => {
                 let frame_header = if let Coding::Aac(adts) = coding { adts.len() as u64 } else { 0 };
@@ -93,6 +106,7 @@ impl Units {
                     payload: bytes + count * frame_header,
                     // Frames of other codings mostly have one size.
                     varies: matches!(coding, Coding::Aac(_)),
+                    is_even: matches!(coding, Coding::Aac(_)),
                 }
             }
         }
