@@ -1,7 +1,7 @@
 //! HLS playlists, parsed and followed as a player does.
 
 use crate::{
-    media::{avc_aac, hevc, hevc_open, ladder, probed, shared, with_mfra, with_sidx},
+    media::{avc_aac, avc_open, hevc, hevc_open, ladder, probed, shared, with_mfra, with_sidx},
     player::{Presentation, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
@@ -9,7 +9,7 @@ use latemux_packager::{PackError, Resource, address::HlsContainer};
 use latemux_testmedia::origin::Origin;
 use latemux_testmedia::{probe::probe, recipe::make};
 use m3u8_rs::{MasterPlaylist, MediaPlaylistType, VariantStream};
-use std::{ops::Range, path::PathBuf, time::Duration};
+use std::{ops::Range, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
@@ -337,18 +337,6 @@ fn iframe_playlists_hold_one_key_frame_for_each_segment() {
     assert!(packets.iter().all(|packet| packet.key));
     std::fs::remove_file(file).unwrap();
     assert!(fetch(&mut origin, "/a/x.mp4/keyframes/x-video=1-1.ts").is_err());
-}
-
-/// Makes AVC with open GOPs, and AAC.
-fn avc_open() -> PathBuf {
-    make(
-        "hls-avc-open",
-        "mp4",
-        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=8 \
-         -f lavfi -i sine=frequency=440:sample_rate=48000:duration=8 -c:v libx264 -preset veryfast \
-         -x264-params open-gop=1:keyint=25:min-keyint=25:scenecut=0:bframes=2 -pix_fmt yuv420p \
-         -c:a aac -b:a 64k",
-    )
 }
 
 #[test]

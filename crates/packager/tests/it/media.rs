@@ -86,6 +86,53 @@ fn in_fragments(name: &str, rate: u32, flags: &str) -> PathBuf {
     )
 }
 
+/// Makes AVC whose frame rate rises, falls, or does both in turn, each with a name.
+pub(crate) fn changing_rates() -> [(&'static str, PathBuf); 3] {
+    [
+        ("rising", "lt(t,4)*not(mod(n,6))+gte(t,4)"),
+        ("falling", "gte(t,4)*not(mod(n,6))+lt(t,4)"),
+        ("waves", "lt(mod(t,2),1)*not(mod(n,7))+gte(mod(t,2),1)"),
+    ]
+    .map(|(name, select)| {
+        let arguments = format!(
+            "-f lavfi -i testsrc2=size=192x108:rate=60:duration=9 -vf select='{select}' -vsync vfr \
+             -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1) \
+             -sc_threshold 0 -pix_fmt yuv420p"
+        );
+        (name, make(&format!("rate-{name}"), "mp4", &arguments))
+    })
+}
+
+/// Makes AVC with open GOPs, and AAC.
+pub(crate) fn avc_open() -> PathBuf {
+    make(
+        "pack-avc-open",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=8 \
+         -f lavfi -i sine=frequency=440:sample_rate=48000:duration=8 -c:v libx264 -preset veryfast \
+         -x264-params open-gop=1:keyint=25:min-keyint=25:scenecut=0:bframes=2 -pix_fmt yuv420p \
+         -c:a aac -b:a 64k",
+    )
+}
+
+/// Makes AVC of which only the first frame is presented after it is decoded, by this many ticks.
+pub(crate) fn lone_offset(ticks: u32) -> PathBuf {
+    let plain = make(
+        "pack-no-b-frames",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 -c:v libx264 -preset veryfast -bf 0 -g 50 \
+         -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p",
+    );
+    let shift = format!("-c copy -bsf:v setts=pts='if(eq(N,0),PTS+{ticks},PTS)'");
+    make("pack-lone-offset", "mp4", &format!("-i {} {shift}", plain.display()))
+}
+
+/// Makes HEVC that starts with an open GOP, and so with leading pictures.
+pub(crate) fn starting_with_leading_pictures() -> PathBuf {
+    let cut = "-c copy -copyts -avoid_negative_ts make_zero";
+    make("pack-leading", "mp4", &format!("-ss 2 -i {} {cut}", hevc_open().display()))
+}
+
 /// Makes one track in fragments with a `sidx`.
 pub(crate) fn with_sidx() -> PathBuf {
     make(

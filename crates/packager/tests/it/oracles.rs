@@ -83,6 +83,19 @@ impl Fragment {
     }
 }
 
+/// Returns the time from the decoding of each sample of a fragment to its presentation, in track
+/// ticks. ffprobe does not show it: it makes all of them later if one is negative.
+pub(crate) fn composition_offsets(fragment: &[u8]) -> Vec<i64> {
+    let mut offsets = Vec::new();
+    for found in boxes(fragment) {
+        let Any::Moof(moof) = found else { continue };
+        for trun in moof.traf.iter().flat_map(|traf| &traf.trun) {
+            offsets.extend(trun.samples.iter().map(|sample| sample.cts.unwrap_or(0)));
+        }
+    }
+    offsets
+}
+
 /// Returns the duration of each sample of a file's track (by its number in the file), in track
 /// ticks, from `stts`, `trun`, `tfhd` and `trex`. `None` for files that this reader refuses, or
 /// reads with another number of samples than ffprobe.

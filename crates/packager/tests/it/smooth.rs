@@ -5,9 +5,10 @@
 use crate::{
     delays::{Delays, matching_source},
     media::{
-        Source, avc_aac, five_hours, fragmented, hevc, hevc_open, ladder, probed, recorded, shared,
-        with_mfra, with_sidx,
+        Source, avc_aac, changing_rates, five_hours, fragmented, hevc, ladder, lone_offset, probed, recorded,
+        shared, starting_with_leading_pictures, with_mfra, with_sidx,
     },
+    oracles::composition_offsets,
     player::{BASE, fetch},
     smooth_init::{boxes, init},
 };
@@ -331,66 +332,31 @@ fn a_variable_frame_rate_keeps_its_packets() {
 fn assert_varying(what: &str, file: &Path) {
     assert_file_packets(what, &[file], Rate::Variable);
     let (_, levels) = play(&mut Origin::open(&[file], TARGET));
-    for level in &levels {
-        let packets = demuxed(what, level).packets;
-        assert!(packets.iter().all(|p| p.pts >= p.dts), "{what}");
+    for fragment in levels.iter().flat_map(|level| &level.fragments) {
+        let offsets = composition_offsets(fragment);
+        assert!(!offsets.is_empty() && offsets.iter().all(|&offset| offset >= 0), "{what}: {offsets:?}");
     }
 }
 
 /// A source decodes slow frames long before they are presented, and fast ones only shortly before.
 #[test]
 fn decode_times_do_not_go_back_where_the_frame_rate_rises() {
-    for (name, select) in [
-        ("smooth-rising", "lt(t,4)*not(mod(n,6))+gte(t,4)"),
-        ("smooth-falling", "gte(t,4)*not(mod(n,6))+lt(t,4)"),
-        ("smooth-waves", "lt(mod(t,2),1)*not(mod(n,7))+gte(mod(t,2),1)"),
-    ] {
-        let file = make(
-            name,
-            "mp4",
-            &format!(
-                "-f lavfi -i testsrc2=size=192x108:rate=60:duration=9 -vf select='{select}' -vsync vfr \
-                 -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1) \
-                 -sc_threshold 0 -pix_fmt yuv420p"
-            ),
-        );
+    for (name, file) in changing_rates() {
         assert_varying(name, &file);
     }
 }
 
 #[test]
 fn a_lone_composition_offset_does_not_make_the_first_fragment_longer_than_listed() {
-    let plain = make(
-        "smooth-plain",
-        "mp4",
-        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 -c:v libx264 -preset veryfast -bf 0 -g 50 \
-         -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p",
-    );
     for ticks in [256, 1024] {
-        let file = make(
-            "smooth-lone-offset",
-            "mp4",
-            &format!(
-                "-i {} -c copy -bsf:v setts=pts='if(eq(N,0),PTS+{ticks},PTS)'",
-                plain.to_str().expect("UTF-8")
-            ),
-        );
-        assert_varying("smooth-lone-offset", &file);
+        assert_varying("smooth-lone-offset", &lone_offset(ticks));
     }
 }
 
 /// Open GOPs from the first one on: the first segment starts with leading pictures.
 #[test]
 fn leading_pictures_at_the_start_do_not_make_the_first_fragment_longer_than_listed() {
-    let file = make(
-        "smooth-leading",
-        "mp4",
-        &format!(
-            "-ss 2 -i {} -c copy -copyts -avoid_negative_ts make_zero",
-            hevc_open().to_str().expect("UTF-8")
-        ),
-    );
-    assert_varying("smooth-leading", &file);
+    assert_varying("smooth-leading", &starting_with_leading_pictures());
 }
 
 /// A stream has one timeline. A rendition that is cut at other times is a separate stream, although

@@ -18,8 +18,13 @@ use std::{
 
 const TARGET: Duration = Duration::from_secs(2);
 
+/// Returns a time as TS states it: in 33 bits of 90 kHz, ten seconds later than in the source.
 fn in_90khz(time: i64, scale: u32) -> i64 {
-    (time * 90_000).div_euclid(i64::from(scale)) + 900_000
+    wrapped((time * 90_000).div_euclid(i64::from(scale)) + 900_000)
+}
+
+fn wrapped(time: i64) -> i64 {
+    time.rem_euclid(1 << 33)
 }
 
 /// Returns the NAL units of a sample whose lengths have `size` bytes, without delimiters and
@@ -66,7 +71,11 @@ fn check_video(what: &str, expect: &Expect, object: &[u8], want: &Stream, got: &
     assert_eq!(got.packets.len(), want.packets.len(), "{what}");
     for (n, ((got, want_packet), bytes)) in got.packets.iter().zip(&want.packets).zip(bytes).enumerate() {
         let time = |t| in_90khz(t, want.timescale);
-        assert_eq!((got.dts, got.pts), (time(want_packet.dts), time(want_packet.pts)), "{what}: packet {n}");
+        assert_eq!(
+            (wrapped(got.dts), wrapped(got.pts)),
+            (time(want_packet.dts), time(want_packet.pts)),
+            "{what}: packet {n}"
+        );
         let sample = slice(object, want_packet);
         assert_eq!(nals_of_stream(bytes), nals(sample, expect.length_size), "{what}: packet {n}");
     }
@@ -141,7 +150,7 @@ pub(crate) fn assert_played_packets(
             got.packets.iter().zip(&want.packets[hidden..]).zip(&*bytes).enumerate()
         {
             let pts = in_90khz(packet.pts, want.timescale);
-            let difference = (got.pts - pts).abs();
+            let difference = (wrapped(got.pts) - pts).abs();
             assert!(difference <= expect.tolerance, "{what}: packet {n} at {} for {pts}", got.pts);
             assert_eq!(&bytes[expect.header..], slice(file, packet), "{what}: packet {n}");
         }
