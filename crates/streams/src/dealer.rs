@@ -357,7 +357,7 @@ impl Dealer {
             stream.failures = 0;
         }
         let chunk = active.chunk;
-        if chunk < self.in_order || !self.arrived.insert(chunk) {
+        if !self.arrived.insert(chunk) {
             return Answer::Late;
         }
         while self.arrived.remove(&self.in_order) {

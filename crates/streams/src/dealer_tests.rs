@@ -199,6 +199,72 @@ fn two_that_stall_at_once_are_dealt_in_their_order() {
     assert!(dealer.is_complete());
 }
 
+/// Returns a dealer whose stream 1 has a stalled chunk 1 at 1,000 ms, which is queued on streams 0
+/// and 2. Stream 0 has requested chunk 0 again at 500 ms.
+fn with_a_stalled_chunk(streams: usize) -> Dealer {
+    let mut dealer = begun(streams, 10_000);
+    due(&mut dealer, 0);
+    dealer.failed(0, ms(500));
+    assert_eq!(due(&mut dealer, 500), [(0, Some(0))]);
+    for stream in 2..streams {
+        dealer.arrived(stream, ms(900 + stream as u64));
+        due(&mut dealer, 900 + stream as u64);
+    }
+    assert_eq!(due(&mut dealer, 1000), []);
+    dealer
+}
+
+#[test]
+fn an_earlier_chunk_that_stalls_later_is_requested_first() {
+    let mut dealer = with_a_stalled_chunk(4);
+    assert_eq!((due(&mut dealer, 1500), dealer.stalls()), (vec![], 2));
+    dealer.arrived(2, ms(1600));
+    assert_eq!(due(&mut dealer, 1600), [(2, Some(0))]);
+    dealer.arrived(2, ms(1700));
+    assert_eq!(due(&mut dealer, 1700), [(0, None), (0, Some(1)), (2, Some(1))]);
+}
+
+#[test]
+fn a_stalled_chunk_goes_to_streams_with_the_shortest_queues() {
+    let mut dealer = with_a_stalled_chunk(5);
+    assert_eq!(due(&mut dealer, 1500), []);
+    dealer.arrived(2, ms(1600));
+    assert_eq!(due(&mut dealer, 1600), [(2, Some(1))], "its queue was not empty");
+    dealer.arrived(4, ms(1610));
+    assert_eq!(due(&mut dealer, 1610), [(4, Some(0))]);
+}
+
+#[test]
+fn a_stalled_chunk_goes_to_free_streams_first() {
+    let mut dealer = begun(4, 500);
+    due(&mut dealer, 0);
+    for (stream, now) in [(1, 100), (2, 500), (3, 600)] {
+        dealer.arrived(stream, ms(now));
+        due(&mut dealer, now);
+    }
+    assert_eq!(due(&mut dealer, 1000), [(2, Some(0)), (3, Some(0))], "stream 1 has chunk 4");
+}
+
+#[test]
+fn chunks_in_the_queue_of_a_stream_that_is_given_up_are_not_lost() {
+    let mut dealer = begun(2, 300);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(100));
+    assert_eq!(due(&mut dealer, 100), [(1, Some(2))]);
+    assert_eq!(due(&mut dealer, 1000), [], "chunk 0 waits behind chunk 2");
+    for now in [1010, 1020] {
+        dealer.failed(1, ms(now));
+        assert_eq!(due(&mut dealer, now), [(1, Some(0))]);
+    }
+    // Stream 1 has chunk 0, and chunk 2 in its queue.
+    dealer.failed(1, ms(1030));
+    assert_eq!((due(&mut dealer, 1030), dealer.given_up()), (vec![(0, None), (0, Some(0))], 1));
+    assert_eq!(dealer.arrived(0, ms(1040)), first(0));
+    assert_eq!(due(&mut dealer, 1040), [(0, Some(2))]);
+    assert_eq!(dealer.arrived(0, ms(1050)), first(2));
+    assert!(dealer.is_complete());
+}
+
 #[test]
 fn if_all_streams_stall_one_begins_anew() {
     let mut dealer = begun(2, 200);
