@@ -71,10 +71,11 @@ impl Core {
         let length = range.end.checked_sub(range.start)?;
         // A server that ignores ranges would send the same bytes with each response.
         let has_ranges = self.account.counters.ranges_ignored.load(Relaxed) == 0;
-        if length / splitting.chunk < 2 || !has_ranges {
+        let chunks = length / splitting.chunk;
+        if chunks < 2 || !has_ranges {
             return None;
         }
-        let streams = splitting.ramp.next()?;
+        let streams = splitting.ramp.next(chunks)?;
         Some(LongRead { splitting, range: range.clone(), version, streams })
     }
 
@@ -136,12 +137,15 @@ impl Core {
     }
 
     fn note_throughput(&self, streams: usize, bytes: u64, time: Duration) {
-        let choice = self.splitting.as_ref().map(|splitting| splitting.ramp.record(streams, bytes, time));
-        self.note(choice);
+        let splitting = self.splitting.as_ref();
+        self.note(
+            splitting.map(|splitting| splitting.ramp.record(bytes / splitting.chunk, streams, bytes, time)),
+        );
     }
 
-    fn note_failed_stream(&self) {
-        self.note(self.splitting.as_ref().map(|splitting| splitting.ramp.record_failure()));
+    fn note_failed_stream(&self, bytes: u64) {
+        let splitting = self.splitting.as_ref();
+        self.note(splitting.map(|splitting| splitting.ramp.record_failure(bytes / splitting.chunk)));
     }
 
     fn note(&self, choice: Option<Choice>) {
@@ -353,7 +357,7 @@ impl Body {
                     let core = &self.object.core;
                     if error.is_fault() {
                         // Perhaps storage allows fewer requests at once.
-                        core.note_failed_stream();
+                        core.note_failed_stream(self.length);
                     }
                     if !chunk.repeat(&error) {
                         return Poll::Ready(Some(core.count_fault(Err(error))));
