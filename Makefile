@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped lab lab-quick bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load docs compare clean
+.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped lab lab-quick bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load bench-streams docs compare clean
 
 # The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -152,6 +152,11 @@ bench-hostile: ## measure what hostile clients, files and storage cost, beside a
 	$(stage)
 	@scripts/install-tools.sh media servers
 	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench hostile
+
+bench-streams: ## measure request-response streams on simulated lines, beside the model (ROWS="quick storage line full")
+	$(stage)
+	@scripts/install-tools.sh media servers
+	@ROWS="$(or $(ROWS),quick storage)" cargo bench --locked --quiet -p latemux --bench streams
 
 bench-load: ## measure the load generator itself: bytes per core-second beside wrk, memory of a player
 	$(stage)

@@ -1,0 +1,206 @@
+//! Measures cells beside the model.
+
+use crate::{
+    cells::{Cell, WHOLE},
+    keep,
+    server::{FILE, Server},
+};
+use latemux_client::http::{AllowedHosts, Client, ClientOptions, Network as Sockets, Trust};
+use latemux_link::network::{Enclosure, Line, Network};
+use latemux_load::{
+    results::{Recorder, fairness},
+    run::{Competing, CompetingPlan, Popularity, Shard, SinglePlan, run_single},
+};
+use latemux_streams::{ChunkTimeout, Settings, model};
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// Number of cells that are measured at the same time, each on hosts of its own.
+const AT_ONCE: usize = 4;
+/// Time that a download of the model's rate takes, in seconds.
+const SECONDS: f64 = 20.0;
+/// Longest time of a cell.
+const LONGEST: Duration = Duration::from_secs(90);
+/// Largest deviation from the model without loss.
+const DEVIATION: f64 = 0.15;
+/// The least ratio of five streams to one download at 2 % loss and 100 ms.
+const GAIN: f64 = 2.5;
+
+/// The measurement of a cell. Rates are in bytes per second.
+#[derive(Debug, Clone)]
+struct Measured {
+    cell: Cell,
+    goodput: f64,
+    /// `r_max` of the model; `r_tcp`, at most the bandwidth, for a plain download.
+    model: f64,
+    timeouts: u64,
+    duplicated: u64,
+    /// Goodput by the mean throughput of the competing downloads.
+    fairness: Option<f64>,
+}
+
+/// Measures cells, prints and keeps the results. Returns false if an expectation does not hold.
+pub(crate) fn run(enclosure: &Enclosure, cells: &[Cell]) -> bool {
+    let begun = Instant::now();
+    let mut all = Vec::new();
+    println!("{HEADER}");
+    for cells in cells.chunks(AT_ONCE) {
+        let measured: Vec<Measured> = thread::scope(|scope| {
+            let threads: Vec<_> = cells.iter().map(|cell| scope.spawn(|| measure(enclosure, cell))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for measured in measured {
+            println!("{}", measured.row());
+            all.push(measured);
+        }
+    }
+    let mut csv = format!("{HEADER}\n");
+    for measured in &all {
+        writeln!(csv, "{}", measured.row()).unwrap();
+    }
+    keep("cells", &csv);
+    println!("{} cells in {:.0} s", all.len(), begun.elapsed().as_secs_f64());
+    judge(&all)
+}
+
+const HEADER: &str = "congestion,rate_kbit_s,rtt_ms,queue_ms,loss_permille,chunk_bytes,streams,gap_ms,\
+                      competing,goodput_kbit_s,model_kbit_s,ratio,timeouts,duplicated_bytes,fairness";
+
+impl Measured {
+    fn row(&self) -> String {
+        let Cell { rate, rtt, queue, loss, chunk, streams, gap, competing, congestion } = self.cell;
+        let kbit = |rate: f64| rate / 125.0;
+        let fairness = self.fairness.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+        format!(
+            "{congestion},{rate},{rtt},{queue},{loss},{chunk},{streams},{gap},{competing},{:.0},{:.0},{:.2},{},{},{fairness}",
+            kbit(self.goodput),
+            kbit(self.model),
+            self.goodput / self.model,
+            self.timeouts,
+            self.duplicated,
+        )
+    }
+}
+
+/// Returns the rate that the model predicts.
+fn predicted(cell: &Cell) -> f64 {
+    let link = cell.link();
+    let rate = match cell.is_plain() {
+        true => model::tcp_rate(&link),
+        false => model::with_loss(&link, &cell.streams()).rate,
+    };
+    rate.min(link.bandwidth)
+}
+
+fn measure(enclosure: &Enclosure, cell: &Cell) -> Measured {
+    let mut network = Network::new(enclosure);
+    let (host, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+    let line = Line {
+        rate: Some(u64::from(cell.rate) * 125),
+        round_trip: Cell::millis(cell.rtt),
+        queue: Cell::millis(cell.queue),
+        loss: f64::from(cell.loss) / 1000.0,
+        seed: 1,
+        congestion: Some(cell.congestion),
+    };
+    let cable = network.connect(&host, &client, line).unwrap();
+    let model = predicted(cell);
+    // Competing downloads leave the streams a share of the line.
+    let share = model / f64::from(cell.competing + 1);
+    let bytes = (share * SECONDS).clamp(500_000.0, WHOLE as f64);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number from 500,000 on")]
+    let _server = Server::start(&host, bytes as u64);
+    let url = format!("http://{}/{FILE}", cable.first);
+    let cell = *cell;
+    let download = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(download(&cell, &url, model))
+    };
+    client.thread(download).unwrap().join().unwrap().unwrap()
+}
+
+async fn download(cell: &Cell, url: &str, model: f64) -> Measured {
+    let url: url::Url = url.parse().unwrap();
+    let client = || {
+        let mut hosts = AllowedHosts::default();
+        hosts.allow_server(&url);
+        let options = ClientOptions { hosts, timeout: LONGEST, ..ClientOptions::default() };
+        Client::new(Arc::new(Sockets::new(&Trust::Any).unwrap()), options)
+    };
+    let settings = Settings {
+        streams: usize::try_from(cell.streams).unwrap(),
+        chunk: cell.chunk,
+        gap: Cell::millis(cell.gap),
+        timeout: match cell.is_plain() {
+            true => ChunkTimeout::Fixed(LONGEST),
+            false => ChunkTimeout::Adaptive,
+        },
+    };
+    let plain = SinglePlan {
+        urls: vec![url.clone()],
+        popularity: Popularity::InTurn,
+        concurrency: u64::from(cell.competing),
+        requests: None,
+        rate: None,
+        duration: None,
+        steps: Vec::new(),
+        ramp: Duration::ZERO,
+        chunking: None,
+        shard: Shard::default(),
+        seed: 1,
+    };
+    let plan = SinglePlan { concurrency: 1, requests: Some(1), chunking: Some(settings), ..plain.clone() };
+    let competing = (cell.competing > 0).then(|| Competing::start(client(), CompetingPlan::Urls(plain)));
+    let recorder = Arc::new(Recorder::new(tokio::time::Instant::now()));
+    let (_stop, stopped) = watch::channel(false);
+    run_single(client(), recorder.clone(), &plan, stopped).await;
+    let streams = recorder.results().streams;
+    let fairness = competing.and_then(|competing| fairness(&streams, &competing.results()));
+    Measured {
+        cell: *cell,
+        goodput: streams.rate().unwrap_or(0.0),
+        model,
+        timeouts: streams.timeouts,
+        duplicated: streams.duplicated,
+        fairness,
+    }
+}
+
+/// Prints which expectations hold. Returns false if one does not.
+fn judge(all: &[Measured]) -> bool {
+    let mut passed = true;
+    let mut state = |what: &str, holds: bool, value: String| {
+        passed &= holds;
+        println!("{} {what}: {value}", if holds { "ok  " } else { "MISS" });
+    };
+    let alone = || all.iter().filter(|measured| measured.cell.competing == 0);
+    let lossless = || alone().filter(|measured| measured.cell.loss == 0 && !measured.cell.is_plain());
+    let near = |measured: &&Measured| (measured.goodput / measured.model - 1.0).abs() <= DEVIATION;
+    let (count, close) = (lossless().count(), lossless().filter(near).count());
+    state(
+        "goodput without loss within 15 % of the model",
+        close == count,
+        format!("{close} of {count} cells"),
+    );
+    for measured in alone().filter(|measured| measured.cell.loss == 20 && measured.cell.is_plain()) {
+        let Cell { rate, rtt, congestion, .. } = measured.cell;
+        let same = |other: &&Measured| {
+            let cell = other.cell;
+            !cell.is_plain()
+                && (cell.rate, cell.rtt, cell.loss, cell.gap) == (rate, rtt, 20, 0)
+                && (cell.streams, cell.chunk, cell.congestion) == (5, 160_000, congestion)
+        };
+        if let Some(five) = alone().find(same).filter(|_| rtt == 100) {
+            let gain = five.goodput / measured.goodput;
+            let what =
+                format!("five streams by one download at 2 % loss and 100 ms, {rate} kbit/s, {congestion}");
+            state(&what, gain >= GAIN, format!("{gain:.2}"));
+        }
+    }
+    passed
+}
