@@ -76,7 +76,7 @@ pub(super) fn sequence(avc: &Avc) -> Sequence {
 }
 
 /// Profiles whose sequence parameter sets state the chroma format (ISO/IEC 14496-10 §7.3.2.1.1).
-const HIGH_PROFILES: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
+pub(super) const HIGH_PROFILES: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
 
 /// Reads seq_parameter_set_data() with its NAL unit header (ISO/IEC 14496-10 §7.3.2.1.1).
 pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -> Option<()> {
@@ -126,7 +126,7 @@ pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -
 }
 
 /// Skips `lists` times scaling_list(), each with its presence flag (ISO/IEC 14496-10 §7.3.2.1.1.1).
-fn skip_scaling_matrix(bits: &mut BitReader<'_>, lists: usize) -> Option<()> {
+pub(super) fn skip_scaling_matrix(bits: &mut BitReader<'_>, lists: usize) -> Option<()> {
     for list in 0..lists {
         if !bits.flag()? {
             continue;

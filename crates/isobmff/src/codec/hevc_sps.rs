@@ -4,11 +4,11 @@ use super::parameter_sets::{Sequence, cropped, read_vui};
 use crate::bits::BitReader;
 
 /// Maximum number of short-term reference picture sets of a sequence (§7.4.3.2.1).
-const MAX_SHORT_TERM_SETS: u32 = 64;
+pub(super) const MAX_SHORT_TERM_SETS: u32 = 64;
 /// Maximum number of pictures in one such set, bounded by the decoded picture buffer (§7.4.8).
-const MAX_SET_PICTURES: u32 = 16;
+pub(super) const MAX_SET_PICTURES: u32 = 16;
 /// Maximum number of long-term reference pictures in a sequence parameter set (§7.4.3.2.1).
-const MAX_LONG_TERM: u32 = 32;
+pub(super) const MAX_LONG_TERM: u32 = 32;
 
 /// Reads seq_parameter_set_rbsp() with its NAL unit header.
 pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -> Option<()> {
@@ -60,7 +60,7 @@ pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -
 }
 
 /// Skips profile_tier_level(1, …) (§7.3.3).
-fn skip_profile_tier_level(bits: &mut BitReader<'_>, sub_layers: u8) -> Option<()> {
+pub(super) fn skip_profile_tier_level(bits: &mut BitReader<'_>, sub_layers: u8) -> Option<()> {
     bits.skip(88 + 8)?;
     let mut present = 0;
     for _ in 0..sub_layers {
@@ -90,7 +90,7 @@ fn picture_size(bits: &mut BitReader<'_>) -> Option<Option<(u16, u16)>> {
 }
 
 /// Skips scaling_list_data() (§7.3.4).
-fn skip_scaling_lists(bits: &mut BitReader<'_>) -> Option<()> {
+pub(super) fn skip_scaling_lists(bits: &mut BitReader<'_>) -> Option<()> {
     for size in 0..4u32 {
         for _ in 0..if size == 3 { 2 } else { 6 } {
             if !bits.flag()? {

@@ -8,6 +8,7 @@ mod audio_coding;
 mod av1;
 mod av1_sequence;
 mod avc;
+mod avc_slice;
 mod children;
 mod colour;
 mod description;
@@ -16,6 +17,8 @@ mod dts;
 mod esds;
 mod flac;
 mod hevc;
+mod hevc_sets;
+mod hevc_slice;
 mod hevc_sps;
 mod iso_entry;
 mod opus;
@@ -23,6 +26,7 @@ mod other;
 mod parameter_sets;
 mod sample_entry;
 mod sinf;
+mod slices;
 mod text;
 mod usac;
 mod video;
@@ -41,6 +45,7 @@ pub use description::{
 pub use esds::elementary_stream;
 pub use iso_entry::iso_entry;
 pub use sinf::Protection;
+pub use slices::{SliceError, SliceReader};
 
 /// Describes the codec of a sample entry of a track with the given handler.
 ///

@@ -16,3 +16,4 @@ mod media;
 mod remux;
 mod round_trip;
 mod sample;
+mod slices;

@@ -1,0 +1,216 @@
+//! Cuts: where the slices of a video sample begin and end, and the subsamples made of them (ISO/IEC
+//! 23001-7 §9.5).
+//!
+//! Cuts depend on the media alone. They are the same for all keys and schemes, so that they can be
+//! found once and kept.
+
+use crate::Scheme;
+use latemux_isobmff::codec::{Codec, Config, SliceError, SliceReader};
+
+/// Bytes of a block.
+const BLOCK: u32 = 16;
+/// Most clear bytes of one subsample.
+const MAX_CLEAR: u32 = u16::MAX as u32;
+
+/// A slice, with the clear bytes before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes from the end of the slice before: NAL units without a slice, the length of this one,
+    /// and its headers.
+    pub clear: u32,
+    /// Bytes of slice data, up to the end of the NAL unit. 0 for the bytes behind the last slice.
+    pub data: u32,
+}
+
+/// The reason why a sample cannot be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CutError {
+    /// A NAL unit that is longer than the rest of its sample.
+    #[error("a NAL unit goes beyond its sample")]
+    BeyondSample,
+    /// A slice whose header cannot be read.
+    #[error(transparent)]
+    Slice(#[from] SliceError),
+    /// More slices than one sample may have.
+    #[error("a sample has more slices than its subsamples can state")]
+    TooMany,
+}
+
+/// Finds the cuts of the samples of one track, in decode order.
+#[derive(Debug, Clone)]
+pub struct CutReader {
+    slices: SliceReader,
+    length_size: usize,
+}
+
+impl CutReader {
+    /// Creates a reader. `None` for a codec whose samples are not cut into slices.
+    pub fn new(codec: &Codec) -> Option<Self> {
+        let (slices, length_size) = match &codec.config {
+            Config::Avc(avc) => (SliceReader::avc(avc), avc.nal_length_size),
+            Config::Hevc(hevc) => (SliceReader::hevc(hevc), hevc.nal_length_size),
+            _ => return None,
+        };
+        Some(Self { slices, length_size: length_size.into() })
+    }
+
+    /// Appends the cuts of the next sample. Together they are as long as the sample.
+    ///
+    /// # Errors
+    /// [`CutError::BeyondSample`] and [`CutError::Slice`] for a sample that cannot be read.
+    pub fn cut(&mut self, sample: &[u8], cuts: &mut Vec<Cut>) -> Result<(), CutError> {
+        let mut rest = sample;
+        let mut clear = 0;
+        while !rest.is_empty() {
+            let (length, after) = rest.split_at_checked(self.length_size).ok_or(CutError::BeyondSample)?;
+            let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
+            let (nal_unit, after) = after.split_at_checked(length).ok_or(CutError::BeyondSample)?;
+            rest = after;
+            clear += self.length_size;
+            match self.slices.header_len(nal_unit)? {
+                Some(header) => {
+                    let data = length - header.min(length);
+                    cuts.push(Cut { clear: bytes(clear + length - data), data: bytes(data) });
+                    clear = 0;
+                }
+                None => clear += length,
+            }
+        }
+        if clear > 0 {
+            cuts.push(Cut { clear: bytes(clear), data: 0 });
+        }
+        Ok(())
+    }
+}
+
+/// Samples have at most 4 GiB, by the type of their sizes.
+fn bytes(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// A stretch of clear bytes, and of protected bytes after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subsample {
+    /// Clear bytes.
+    pub clear: u16,
+    /// Protected bytes.
+    pub protected: u32,
+}
+
+/// Appends the subsamples of a sample with these cuts.
+///
+/// - `cenc`: the protected bytes are a multiple of 16, and what is left over stays clear before
+///   them (§9.5.2.2).
+/// - `cbcs`: all slice data is protected. The pattern leaves its last bytes clear.
+///
+/// Slice data of less than a block stays clear.
+///
+/// # Errors
+/// [`CutError::TooMany`] if the sizes of their boxes cannot state so many.
+pub fn subsamples(scheme: Scheme, cuts: &[Cut], subsamples: &mut Vec<Subsample>) -> Result<(), CutError> {
+    let first = subsamples.len();
+    let mut clear = 0;
+    let mut push = |clear: &mut u32, protected: u32| {
+        while *clear > MAX_CLEAR {
+            subsamples.push(Subsample { clear: u16::MAX, protected: 0 });
+            *clear -= MAX_CLEAR;
+        }
+        if *clear > 0 || protected > 0 {
+            subsamples.push(Subsample { clear: u16::try_from(*clear).unwrap_or(u16::MAX), protected });
+        }
+        *clear = 0;
+    };
+    for cut in cuts {
+        let protected = match scheme {
+            _ if cut.data < BLOCK => 0,
+            Scheme::Cbcs => cut.data,
+            Scheme::Cenc | Scheme::Aes128 => cut.data - cut.data % BLOCK,
+        };
+        clear += cut.clear + (cut.data - protected);
+        if protected > 0 {
+            push(&mut clear, protected);
+        }
+    }
+    push(&mut clear, 0);
+    if subsamples.len() - first > scheme.max_subsamples() { Err(CutError::TooMany) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latemux_isobmff::codec::{Avc, SliceError};
+    use proptest::prelude::*;
+
+    fn made(scheme: Scheme, cuts: &[(u32, u32)]) -> Vec<(u16, u32)> {
+        let cuts: Vec<Cut> = cuts.iter().map(|&(clear, data)| Cut { clear, data }).collect();
+        let mut made = Vec::new();
+        subsamples(scheme, &cuts, &mut made).unwrap();
+        made.into_iter().map(|one| (one.clear, one.protected)).collect()
+    }
+
+    #[test]
+    fn subsamples_are_as_the_standard_says() {
+        for (cuts, cenc, cbcs) in [
+            (&[(7, 33)][..], &[(8, 32)][..], &[(7, 33)][..]),
+            (&[(7, 32), (6, 16)], &[(7, 32), (6, 16)], &[(7, 32), (6, 16)]),
+            // Less than a block stays clear, and counts as clear before what follows.
+            (&[(7, 15), (6, 17)], &[(29, 16)], &[(28, 17)]),
+            (&[(7, 15)], &[(22, 0)], &[(22, 0)]),
+            (&[(7, 16), (9, 0)], &[(7, 16), (9, 0)], &[(7, 16), (9, 0)]),
+            (&[(65_536, 16)], &[(65_535, 0), (1, 16)], &[(65_535, 0), (1, 16)]),
+            (&[(65_535, 16)], &[(65_535, 16)], &[(65_535, 16)]),
+            (&[], &[], &[]),
+        ] {
+            assert_eq!(made(Scheme::Cenc, cuts), cenc, "{cuts:?}");
+            assert_eq!(made(Scheme::Cbcs, cuts), cbcs, "{cuts:?}");
+        }
+    }
+
+    #[test]
+    fn samples_that_cannot_be_cut_are_refused() {
+        let sets = || Vec::new().into();
+        let config = Avc { nal_length_size: 4, profile: [0; 3], sps: sets(), pps: sets(), sps_ext: sets() };
+        let mut reader = CutReader { slices: SliceReader::avc(&config), length_size: 4 };
+        let mut cut = |sample: &[u8]| {
+            let mut cuts = Vec::new();
+            reader.cut(sample, &mut cuts).map(|()| cuts)
+        };
+        // An access unit delimiter and filler data.
+        let clear = [0, 0, 0, 2, 9, 0xf0, 0, 0, 0, 1, 12];
+        assert_eq!(cut(&clear), Ok(vec![Cut { clear: 11, data: 0 }]));
+        assert_eq!(cut(&[]), Ok(vec![]));
+        assert_eq!(cut(&[0, 0, 0, 3, 9, 0xf0]), Err(CutError::BeyondSample));
+        assert_eq!(cut(&[0, 0, 0]), Err(CutError::BeyondSample));
+        // A slice without parameter sets, and a slice of a scalable layer.
+        assert_eq!(cut(&[0, 0, 0, 2, 0x65, 0xb8]), Err(CutError::Slice(SliceError::Malformed)));
+        assert!(matches!(cut(&[0, 0, 0, 1, 0x74]), Err(CutError::Slice(SliceError::Unsupported(_)))));
+    }
+
+    #[test]
+    fn more_subsamples_than_a_byte_can_size_are_refused() {
+        for (scheme, most) in [(Scheme::Cenc, 40), (Scheme::Cbcs, 42)] {
+            let mut out = vec![Subsample { clear: 1, protected: 0 }; 9];
+            let cuts = |count| vec![Cut { clear: 5, data: 16 }; count];
+            assert_eq!(subsamples(scheme, &cuts(most), &mut out), Ok(()));
+            assert_eq!(subsamples(scheme, &cuts(most + 1), &mut out), Err(CutError::TooMany));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn subsamples_cover_every_byte_once(
+            cuts in prop::collection::vec((0_u32..100_000, 0_u32..100), 0..12),
+        ) {
+            let total: u64 = cuts.iter().map(|&(clear, data)| u64::from(clear + data)).sum();
+            for scheme in [Scheme::Cenc, Scheme::Cbcs] {
+                let made = made(scheme, &cuts);
+                prop_assert_eq!(made.iter().map(|&(c, p)| u64::from(c) + u64::from(p)).sum::<u64>(), total);
+                prop_assert!(made.iter().all(|&one| one != (0, 0)));
+                // No more than a block of each slice is left clear.
+                let protected: u32 = made.iter().map(|&(_, p)| p).sum();
+                let data: u32 = cuts.iter().map(|&(_, data)| data).sum();
+                prop_assert!(data - protected <= 15 * u32::try_from(cuts.len()).unwrap());
+            }
+        }
+    }
+}
