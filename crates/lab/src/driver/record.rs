@@ -143,3 +143,49 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Record>, Error> {
     };
     text.lines().enumerate().map(parse).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        function::Function,
+        graph::{Connection, Graph, Node},
+    };
+
+    /// Returns a cell of a storage and a load. All of them have the same key.
+    fn cell(experiment: &str, setup: &str) -> Cell {
+        let node = |id: &str, function, parameters: &[(&str, &str)]| Node {
+            id: id.to_owned(),
+            function,
+            host: None,
+            parameters: parameters
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        let load = [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", "1")];
+        let nodes = vec![
+            node("storage", Function::Storage, &[("content", "t")]),
+            node("load", Function::Load, &load),
+        ];
+        let connection = Connection { from: "storage".to_owned(), port: 0, to: "load".to_owned() };
+        Cell {
+            experiment: experiment.to_owned(),
+            point: BTreeMap::from([("setup".to_owned(), setup.to_owned())]),
+            graph: Graph::new(nodes, vec![connection]).unwrap(),
+            key: "same".to_owned(),
+        }
+    }
+
+    #[test]
+    fn equal_cells_of_several_experiments_are_each_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut records = Records::open(folder.path()).unwrap();
+        let measured = cell("cold", "ipp");
+        records.add(Record::new(&measured, 0, Ok(Measured::default()))).unwrap();
+        for records in [records, Records::open(folder.path()).unwrap()] {
+            assert!(records.has(&measured, 0) && !records.has(&measured, 1));
+            assert!(!records.has(&cell("cold", "n-single"), 0) && !records.has(&cell("warm", "ipp"), 0));
+        }
+    }
+}
