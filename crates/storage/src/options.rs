@@ -108,7 +108,7 @@ impl Default for Options {
             max_in_flight: 512,
             queue_timeout: Duration::from_secs(10),
             hedge_after: Duration::ZERO,
-            streams: StreamCount::Auto,
+            streams: StreamCount::AtMost(1),
             chunk: 512 << 10,
             mirror: Vec::new(),
             s3: S3Overrides::default(),

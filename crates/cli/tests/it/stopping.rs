@@ -52,21 +52,24 @@ fn storage_that_hangs() -> (String, mpsc::Receiver<()>) {
     let address = listener.local_addr().unwrap();
     let (asked, asks) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut hanging = Vec::new();
+        // Connections that are opened ahead of requests must not keep others waiting.
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
-                head.push(byte[0]);
-            }
-            if head.starts_with(b"GET /library/film") {
-                hanging.push(stream);
-                let _ = asked.send(());
-            } else {
-                let _ = stream
-                    .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            }
+            let (mut stream, asked) = (stream.unwrap(), asked.clone());
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                    head.push(byte[0]);
+                }
+                if head.starts_with(b"GET /library/film") {
+                    let _ = asked.send(());
+                    // Never answers, and returns when the client has left.
+                    let _ = stream.read(&mut byte);
+                } else {
+                    let none = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    let _ = stream.write_all(none);
+                }
+            });
         }
     });
     (format!("http://{address}/library/"), asks)
