@@ -1,4 +1,4 @@
-//! `latemux check`: finds what is wrong with a configuration before a server starts with it.
+//! `latemux check`: finds problems in a configuration before a server starts with it.
 
 use crate::{
     config::Config,
@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// Check a configuration file, and whether its storage answers
 ///
-/// Reads the file as `serve --config FILE` does, and the files that it names, and sends one
-/// request to the storage. Prints one line for each problem, or the addresses that would be
-/// served. A server that runs with the same configuration is not disturbed.
+/// Reads the file as `serve --config FILE` does, reads the files that it names, and, if no
+/// problem was found, sends one request to the storage. Prints one line for each problem. If
+/// there is none, prints what would be served, and at which addresses. Does not disturb a server
+/// that runs with the same file.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Configuration file (TOML)
@@ -51,7 +52,7 @@ pub(crate) fn run(flags: &Check) -> Result<()> {
     }
 }
 
-/// Returns everything that is wrong with a configuration on this machine.
+/// Returns all problems that a configuration has on this machine.
 fn problems(config: &Config) -> Vec<anyhow::Error> {
     let checks = [
         config.check(),
@@ -75,7 +76,7 @@ fn check_folder(dir: &Path) -> Result<()> {
     access(existing, Access::WRITE_OK | Access::EXEC_OK).with_context(named)
 }
 
-/// Asks the storage once.
+/// Sends one request to the storage.
 async fn ask_storage(config: &Config) -> Result<()> {
     let source = config.source.as_deref().unwrap_or_default();
     let storage = latemux_storage::open_mirrored(source, &config.storage)?;

@@ -1,4 +1,4 @@
-//! `latemux completions` and `latemux man`: the command line, as shells and `man` read it.
+//! `latemux completions` and `latemux man`: describe the command line for shells and for `man`.
 
 use crate::args;
 use anyhow::{Context, Result};
@@ -6,13 +6,14 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use std::{fs, path::PathBuf};
 
-/// Print the completions of a shell
+/// Print the completions for a shell
 ///
-/// For bash: `latemux completions bash > /etc/bash_completion.d/latemux`. For zsh, a file named
-/// `_latemux` in a folder of $fpath. For fish: `~/.config/fish/completions/latemux.fish`.
+/// For bash: `latemux completions bash > /etc/bash_completion.d/latemux`. For zsh, write them to
+/// a file named `_latemux` in a folder of $fpath. For fish, write them to
+/// `~/.config/fish/completions/latemux.fish`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Completions {
-    /// Shell
+    /// Shell that will read the completions
     shell: Shell,
 }
 
