@@ -115,7 +115,8 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30; 10 in CI)
 lab-quick: build ## measure each set-up of the lab once, and check its counts of requests and bytes
 	$(stage)
 	@scripts/install-tools.sh media servers
-	@LATEMUX_BIN=$(abspath $(binary)) LAB_CONTENT=$(abspath $(target))/lab-content node scripts/lab-quick.mjs
+	@LATEMUX_BIN=$(abspath $(binary)) LAB_CONTENT=$(abspath $(target))/lab-content node scripts/lab-quick.mjs | tee $(target)/lab-quick.txt
+	@grep SKIPPED $(target)/lab-quick.txt >> $(skipped) || true
 
 lab: ## repeat the published experiments, scaled to about two hours (EXPERIMENT=f-cold, SCALE=published, RUN=folder)
 	$(stage)
