@@ -3,7 +3,7 @@
 use super::{
     avc::{HIGH_PROFILES, skip_scaling_matrix},
     parameter_sets::raw_payload,
-    slices::{ParameterSets, SliceError},
+    slices::{ParameterSets, SliceError, remember},
 };
 use crate::bits::BitReader;
 use std::collections::BTreeMap;
@@ -105,22 +105,15 @@ impl ParameterSets for AvcSets {
             return;
         }
         let payload = raw_payload(nal_unit);
+        let mut bits = BitReader::new(&payload);
         match kind {
-            SPS => match sps(&mut BitReader::new(&payload)) {
-                Some((id, sps)) => drop(self.sps.insert(id, sps)),
-                None => self.sps.clear(),
-            },
-            _ => match pps(&mut BitReader::new(&payload)) {
-                Some((id, pps)) => drop(self.pps.insert(id, pps)),
-                None => self.pps.clear(),
-            },
+            SPS => remember(&mut self.sps, sps(&mut bits)),
+            _ => remember(&mut self.pps, pps(&mut bits)),
         }
     }
 
-    fn header_bits(&self, payload: &[u8]) -> Result<usize, SliceError> {
-        let mut bits = BitReader::new(payload);
-        self.skip_header(&mut bits).ok_or(SliceError::Malformed)?;
-        Ok(payload.len() * 8 - bits.remaining())
+    fn skip_header(&self, bits: &mut BitReader<'_>) -> Option<()> {
+        self.skip_slice_header(bits)
     }
 }
 
@@ -198,7 +191,7 @@ fn pps(bits: &mut BitReader<'_>) -> Option<(u32, Pps)> {
 
 impl AvcSets {
     /// Skips the NAL unit's header and slice_header().
-    fn skip_header(&self, bits: &mut BitReader<'_>) -> Option<()> {
+    fn skip_slice_header(&self, bits: &mut BitReader<'_>) -> Option<()> {
         bits.skip(1)?;
         let is_reference = bits.u8(2)? != 0;
         let is_idr = bits.u8(5)? == IDR_SLICE;

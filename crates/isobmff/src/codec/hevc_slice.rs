@@ -3,7 +3,7 @@
 use super::{
     hevc_sets::{PictureSet, Pps, SequenceSet, pps, read_set, sps},
     parameter_sets::raw_payload,
-    slices::{ParameterSets, SliceError, bits_for},
+    slices::{ParameterSets, SliceError, bits_for, remember},
 };
 use crate::bits::BitReader;
 use std::collections::BTreeMap;
@@ -53,28 +53,21 @@ impl ParameterSets for HevcSets {
             return;
         }
         let payload = raw_payload(nal_unit);
+        let mut bits = BitReader::new(&payload);
         match kind {
-            SPS => match sps(&mut BitReader::new(&payload)) {
-                Some((id, sps)) => drop(self.sps.insert(id, sps)),
-                None => self.sps.clear(),
-            },
-            _ => match pps(&mut BitReader::new(&payload)) {
-                Some((id, pps)) => drop(self.pps.insert(id, pps)),
-                None => self.pps.clear(),
-            },
+            SPS => remember(&mut self.sps, sps(&mut bits)),
+            _ => remember(&mut self.pps, pps(&mut bits)),
         }
     }
 
-    fn header_bits(&self, payload: &[u8]) -> Result<usize, SliceError> {
-        let mut bits = BitReader::new(payload);
-        self.skip_header(&mut bits).ok_or(SliceError::Malformed)?;
-        Ok(payload.len() * 8 - bits.remaining())
+    fn skip_header(&self, bits: &mut BitReader<'_>) -> Option<()> {
+        self.skip_slice_header(bits)
     }
 }
 
 impl HevcSets {
     /// Skips the NAL unit's header and slice_segment_header().
-    fn skip_header(&self, bits: &mut BitReader<'_>) -> Option<()> {
+    fn skip_slice_header(&self, bits: &mut BitReader<'_>) -> Option<()> {
         bits.skip(1)?;
         let kind = bits.u8(6)?;
         bits.skip(9)?;

@@ -5,7 +5,8 @@
 //! before hold.
 
 use super::{Avc, Hevc, avc_slice::AvcSets, hevc_slice::HevcSets};
-use crate::bits::without_emulation_prevention;
+use crate::bits::{BitReader, without_emulation_prevention};
+use std::collections::BTreeMap;
 
 /// Most bytes of a NAL unit that are searched for the end of a header. Real headers have a few
 /// dozen.
@@ -74,9 +75,23 @@ pub(super) trait ParameterSets {
     /// that its slices are refused.
     fn learn(&mut self, nal_unit: &[u8]);
 
-    /// Returns the number of bits of a slice's header, without emulation prevention bytes, from the
-    /// NAL unit's own header on.
-    fn header_bits(&self, payload: &[u8]) -> Result<usize, SliceError>;
+    /// Skips the NAL unit's header and the header of its slice.
+    fn skip_header(&self, bits: &mut BitReader<'_>) -> Option<()>;
+
+    /// Returns the number of bits of both headers, without emulation prevention bytes.
+    fn header_bits(&self, payload: &[u8]) -> Result<usize, SliceError> {
+        let mut bits = BitReader::new(payload);
+        self.skip_header(&mut bits).ok_or(SliceError::Malformed)?;
+        Ok(payload.len() * 8 - bits.remaining())
+    }
+}
+
+/// Remembers a parameter set under its number. After one that cannot be read, none is known.
+pub(super) fn remember<T>(sets: &mut BTreeMap<u32, T>, read: Option<(u32, T)>) {
+    match read {
+        Some((number, set)) => drop(sets.insert(number, set)),
+        None => sets.clear(),
+    }
 }
 
 /// Returns the number of bytes of a NAL unit that hold the first `payload` bytes of it without
