@@ -11,9 +11,11 @@ if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if fuzz/run.sh "${1:-30}" >"$log" 2>&1; then
+# A backtrace of cargo-fuzz itself would push the find out of the last lines.
+if RUST_BACKTRACE=0 fuzz/run.sh "${1:-30}" >"$log" 2>&1; then
   grep -E '^== |^stat::(number_of_executed_units|peak_rss_mb)' "$log"
 else
+  grep -E '^== |^thread .* panicked|ERROR: libFuzzer|^SUMMARY|Test unit written' "$log" | tail -n 8
   tail -n 60 "$log"
   exit 1
 fi
