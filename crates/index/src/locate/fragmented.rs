@@ -279,14 +279,30 @@ fn measure(
     Ok(measured)
 }
 
+/// Largest number of fragments that are scanned because they hold several videos: 128 round trips.
+const MOST_MIXED: usize = 1 << 12;
+
+/// Returns true if fragments hold several videos, and are few enough to be scanned. An index box
+/// does not state the share of each video, and bit rates estimated from three fragments can be far
+/// too high.
+fn mixes_videos(found: &FoundMovie, index: &FragmentIndex) -> bool {
+    let described = index.tracks.iter().zip(&found.descriptions);
+    let videos = described.filter(|(_, (_, description))| description.kind == TrackKind::Video);
+    let videos: Vec<&IndexedTrack> = videos.map(|(listed, _)| listed).collect();
+    let mut starts = BTreeSet::new();
+    videos.iter().all(|listed| listed.entries.len() <= MOST_MIXED)
+        && !videos.iter().flat_map(|listed| &listed.entries).all(|entry| starts.insert(entry.bytes.start))
+}
+
 /// Makes a table for each described track. Returns `None` if the index contradicts the fragments
-/// that are read to check it, or if an edit list hides samples, so that all must be known.
+/// that are read to check it, or if all samples must be known: because an edit list hides some, or
+/// because fragments mix videos.
 fn tables(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
     index: &FragmentIndex,
 ) -> Result<Option<Vec<RatedTable>>, Pause> {
-    if !same_ends(&index.tracks) {
+    if !same_ends(&index.tracks) || mixes_videos(found, index) {
         return Ok(None);
     }
     reader.need_all(ranges_to_check(reader, &index.tracks))?;
