@@ -23,6 +23,8 @@ target := $(or $(CARGO_TARGET_DIR),target)
 binary := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/latemux
 # Checks that `make test` could not make here. Its last lines repeat them.
 skipped := $(target)/skipped.txt
+# The folder of media of other projects, which some tests read.
+media := $(or $(LATEMUX_MEDIA),../shared/media)
 # The folder for the results of `make lab`, which goes on where an earlier one stopped.
 lab_run := $(or $(RUN),$(target)/lab)
 stage = @printf '\n== %s (%s)\n' '$@' "$$(date +%T)"
@@ -98,6 +100,8 @@ forget-skipped:
 
 unit: ## run unit and integration tests
 	$(stage)
+	@mkdir -p $(target)
+	@test -n "$(wildcard $(media))" || echo 'unit: tests with media of other projects: neither LATEMUX_MEDIA nor $(media) is a folder' >> $(skipped)
 	@cargo nextest run --workspace --locked $(if $(CI),--profile ci)
 
 doc: ## run the examples in doc comments
