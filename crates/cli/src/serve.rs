@@ -34,6 +34,10 @@ const OTHER_FILES: u64 = 1024;
 /// Shortest time allowed for writing to the cache's disk before the process ends.
 const MIN_CLOSING_TIME: Duration = Duration::from_secs(2);
 
+/// Number of tasks that a thread of the runtime runs before it looks for events, such as requests
+/// that arrived. A client of a busy server waits for that many, and tokio's default is 61.
+const TASKS_BEFORE_EVENTS: u32 = 4;
+
 /// Runs until SIGINT or SIGTERM. A second signal ends the process at once.
 pub(crate) fn run(flags: &args::Serve) -> Result<()> {
     let config = Config::load(flags)?;
@@ -41,7 +45,10 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
         return say(&toml::to_string(&config.without_secrets()).context("cannot print the configuration")?);
     }
     log::start(&config.log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .event_interval(TASKS_BEFORE_EVENTS)
+        .enable_all()
+        .build()?;
     let served = runtime.block_on(serve(config));
     if served.is_err() {
         // Reads that hang must not delay the end.

@@ -4,9 +4,11 @@ use crate::{
     config::HttpConfig,
     read::room::{ClientShare, ResponseMemory, Room, lock},
 };
+use futures_util::future::Either;
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    future::Future,
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc, Mutex, Weak,
@@ -52,11 +54,18 @@ pub(crate) struct Connection {
     pub(crate) room: Arc<Room>,
     /// True if only health checks are answered.
     pub(crate) is_reserved: bool,
+    /// True if the peer is a trusted proxy, whose connections carry requests of many clients.
+    is_proxy: bool,
     is_evicted: AtomicBool,
     evicted: Notify,
 }
 
 impl Connection {
+    /// Returns a task that serves this connection. It takes turns with those of other clients.
+    pub(crate) fn in_turn<F: Future + Unpin>(&self, task: F) -> impl Future<Output = F::Output> + use<F> {
+        if self.is_proxy { Either::Left(task) } else { Either::Right(self.room.peer().turns.take(task)) }
+    }
+
     /// Waits until the connection is to end so that another one can be opened.
     pub(crate) async fn evicted(&self) {
         while !self.is_evicted.load(SeqCst) {
@@ -157,6 +166,7 @@ impl Connections {
         let connection = Arc::new(Connection {
             peer,
             is_reserved,
+            is_proxy,
             room: Room::new(&self.memory, &share),
             is_evicted: AtomicBool::new(false),
             evicted: Notify::new(),

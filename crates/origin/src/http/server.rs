@@ -123,6 +123,7 @@ where
         let is_proxy = self.clients.is_proxy(peer);
         let Some(connection) = self.connections.admit(peer.to_canonical(), is_proxy) else { return };
         let serving = self.serving(stream, connection.clone(), stopping);
+        let serving = connection.in_turn(serving);
         if connection.is_reserved {
             let _ = timeout(RESERVED_TIME, serving).await;
         } else {
@@ -241,7 +242,7 @@ where
         connection: Arc<Connection>,
         stopping: Stopping,
     ) -> BoxFuture<'static, ()> {
-        let mut builder = http2::Builder::new(StreamExecutor { pace: self.pace() });
+        let mut builder = http2::Builder::new(StreamExecutor { pace: self.pace(), on: connection.clone() });
         let Self { handler, config, .. } = self;
         builder
             .timer(TokioTimer::new())

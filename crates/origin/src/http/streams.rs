@@ -5,6 +5,7 @@
 //! in the task that runs the stream.
 
 use crate::{
+    http::connections::Connection,
     http::pace::{Pace, PaceLimits},
     read::charge::Charge,
 };
@@ -26,9 +27,11 @@ pub(crate) fn set_charge_of_stream(charge: &Arc<Charge>) {
 }
 
 /// Runs each stream as a task, and ends a stream whose client takes bytes too slowly.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct StreamExecutor {
     pub(crate) pace: PaceLimits,
+    /// The connection of the streams.
+    pub(crate) on: Arc<Connection>,
 }
 
 impl<F> Executor<F> for StreamExecutor
@@ -39,7 +42,8 @@ where
     fn execute(&self, stream: F) {
         let charge = Arc::<OnceLock<Arc<Charge>>>::default();
         let stream = Box::pin(CHARGE.scope(charge.clone(), stream));
-        tokio::spawn(WatchedStream { stream, charge, pace: Pace::new(self.pace), taken: 0 });
+        let stream = WatchedStream { stream, charge, pace: Pace::new(self.pace), taken: 0 };
+        tokio::spawn(self.on.in_turn(stream));
     }
 }
 

@@ -5,6 +5,7 @@
 //! least that a response needs is reserved before it starts, or it is refused. More is reserved
 //! only while half of the memory is free. Without it, a response goes on with small frames.
 
+use latemux_storage::client::Turns;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
     atomic::{
@@ -124,6 +125,8 @@ pub(crate) struct ClientShare {
     /// Number of connections on which only health checks are answered.
     pub(crate) reserved: AtomicUsize,
     pub(crate) requests: AtomicUsize,
+    /// Turns of the tasks that serve the client's connections.
+    pub(crate) turns: Arc<Turns>,
 }
 
 impl Default for ClientShare {
@@ -135,6 +138,7 @@ impl Default for ClientShare {
             connections: AtomicUsize::new(0),
             reserved: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
+            turns: Arc::default(),
         }
     }
 }
