@@ -36,8 +36,8 @@ tools: ## install the tools that the other targets need, and report those that c
 	$(stage)
 	@scripts/install-tools.sh
 
-demo: web build ## serve the sample library and print the address of the player page (LISTEN=, PROFILE=release)
-	@exec $(binary) serve samples/library --listen $(LISTEN)
+demo: web build ## serve the sample library, one title of it encrypted, and print the address of the player page (LISTEN=, PROFILE=release)
+	@exec $(binary) serve samples/library --config samples/demo.toml --listen $(LISTEN)
 
 build: ## build the binary (PROFILE=release for an optimised one)
 	$(stage)

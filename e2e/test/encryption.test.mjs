@@ -20,29 +20,75 @@ const KEYS = {
   ],
 };
 
-const rule = (keys) => `
+/** The schemes of each origin. */
+const RULES = {
+  whole: 'hls_ts = "aes-128"\nhls_fmp4 = "aes-128"',
+  cenc: 'dash = "cenc"\nhls_fmp4 = "cenc"',
+  cbcs: 'dash = "cbcs"\nhls_fmp4 = "cbcs"',
+};
+
+const config = (keys, schemes) => `
 [[drm]]
 titles = ["**"]
-hls_ts = "aes-128"
-hls_fmp4 = "aes-128"
+${schemes}
 serve_keys = "open"
 keys.file = ${JSON.stringify(keys)}
 `;
 
 let folder;
-let origin;
 let browser;
+const origins = {};
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "latemux-keys-"));
-  const [keys, config] = [join(folder, "keys.json"), join(folder, "drm.toml")];
-  await Promise.all([writeFile(keys, JSON.stringify(KEYS)), writeFile(config, rule(keys))]);
-  const arguments_ = ["serve", library, "--listen", "127.0.0.1:0", "--config", config];
-  [origin, browser] = await Promise.all([startLatemux(arguments_), launchBrowser()]);
+  const keys = join(folder, "keys.json");
+  await writeFile(keys, JSON.stringify(KEYS));
+  const start = async ([name, schemes]) => {
+    const path = join(folder, `${name}.toml`);
+    await writeFile(path, config(keys, schemes));
+    origins[name] = await startLatemux(["serve", library, "--listen", "127.0.0.1:0", "--config", path]);
+  };
+  [browser] = await Promise.all([launchBrowser(), ...Object.entries(RULES).map(start)]);
 });
 after(async () => {
   await browser?.close();
-  await origin?.stop();
+  await Promise.all(Object.values(origins).map((origin) => origin.stop()));
   if (folder) await rm(folder, { recursive: true });
+});
+
+/** What the page shows of the keys. */
+const shown = (viewer) => viewer.page.locator("[data-encryption]").textContent();
+const kids = KEYS.keys.map(({ kid }) => kid.replaceAll("-", ""));
+
+for (const scheme of ["cenc", "cbcs"]) {
+  for (const { protocol, player } of [
+    { protocol: "dash", player: "dash.js" },
+    { protocol: "dash", player: "shaka" },
+    { protocol: "hls-cmaf", player: "shaka" },
+  ]) {
+    test(`${player} plays, switches and seeks in ${scheme} with two keys of Clear Key (${protocol})`, async () => {
+      const viewer = await PlayerPage.open(browser, origins[scheme].address, { title: TITLE.title, protocol, player });
+      try {
+        await watch(viewer);
+        assert.equal(await shown(viewer), `Encrypted: ${scheme}, keys ${kids.join(", ")}`);
+        assert.ok(await viewer.page.evaluate(() => document.querySelector("video").mediaKeys !== null), "no media keys");
+      } finally {
+        await viewer.close();
+      }
+    });
+  }
+}
+
+test("the page plays a title in HLS that is not served in DASH", async () => {
+  const viewer = await PlayerPage.open(browser, origins.whole.address, { title: TITLE.title });
+  try {
+    const link = viewer.page.locator("#player [role=alert] a");
+    await link.click();
+    await viewer.ready();
+    await viewer.plays(2);
+    assert.match(await shown(viewer), /^Encrypted: AES-128, keys /);
+  } finally {
+    await viewer.close();
+  }
 });
 
 for (const { protocol, player } of [
@@ -51,8 +97,8 @@ for (const { protocol, player } of [
   { protocol: "hls-cmaf", player: "shaka" },
 ]) {
   test(`${player} plays, switches and seeks in AES-128 (${protocol})`, async () => {
-    const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player });
-    const before = origin.log().length;
+    const viewer = await PlayerPage.open(browser, origins.whole.address, { title: TITLE.title, protocol, player });
+    const before = origins.whole.log().length;
     try {
       await watch(viewer);
       // The page looks for the MPD, which this rule refuses, and then for the playlist.
@@ -61,8 +107,8 @@ for (const { protocol, player } of [
     } finally {
       await viewer.close();
     }
-    const fetched = new Set(origin.log().slice(before).match(/\w{32}\.key/g));
-    const kids = KEYS.keys.map(({ kid }) => `${kid.replaceAll("-", "")}.key`);
-    assert.deepEqual([...fetched].sort(), kids.sort(), "the keys that were fetched");
+    const fetched = new Set(origins.whole.log().slice(before).match(/\w{32}\.key/g));
+    const files = kids.map((kid) => `${kid}.key`);
+    assert.deepEqual([...fetched].sort(), files.sort(), "the keys that were fetched");
   });
 }

@@ -14,6 +14,7 @@ import {
   type Selection,
 } from "./address";
 import { addEntries, filterEntries, loadPage, markCurrent, markObstacle, showTrail, type Page } from "./library";
+import { readEncryption } from "./encryption";
 import { request } from "./origin";
 import { PlayerView } from "./player-view";
 import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
@@ -111,6 +112,16 @@ async function tracksOf(chosen: Selection, signal: AbortSignal): Promise<Track[]
   }
 }
 
+/** Returns the title in the first protocol in which the origin serves it, or null. */
+async function firstServed(chosen: Selection, signal: AbortSignal): Promise<Selection | null> {
+  for (const protocol of ["dash", "hls-cmaf", "hls-ts"] as const) {
+    if (protocol === chosen.protocol) continue;
+    const other = selection(chosen, protocol, null);
+    if ((await refusal(manifestAddress(other), signal)) === null) return other;
+  }
+  return null;
+}
+
 interface Manner {
   /** Another protocol may be used if the selected one cannot play all tracks. */
   readonly anyProtocol?: boolean;
@@ -148,7 +159,10 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     try {
       tracks = await tracksOf(chosen, stop.signal);
     } catch (error) {
-      return wanted ? bar((error as Error).message, null) : null;
+      const served = await firstServed(chosen, stop.signal);
+      if (!wanted) return null;
+      if (served && manner.anyProtocol) return instead(served);
+      return bar((error as Error).message, served && linkTo(served));
     }
     if (!wanted) return null;
     if (tracks === null) return start();
@@ -157,10 +171,7 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     const inDash = selection(chosen, "dash", chosen.player);
     const foundInDash = obstacles(tracks, inDash.protocol, inDash.player);
     if (manner.anyProtocol && foundInDash.length < found.length) {
-      history.replaceState(null, "", toQuery(inDash, folder));
-      // Not awaited: it waits until this session has ended.
-      void open(inDash, { ...manner, anyProtocol: false });
-      return null;
+      return instead(inDash);
     }
     const fatal = found.find(({ isFatal }) => isFatal);
     if (fatal) return bar(fatal.message, foundInDash.some(({ isFatal }) => isFatal) ? null : linkTo(inDash));
@@ -168,9 +179,18 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     return start();
   }
 
+  /** Opens another selection in place of this one. */
+  function instead(other: Selection): null {
+    history.replaceState(null, "", toQuery(other, folder));
+    // Not awaited: it waits until this session has ended.
+    void open(other, { ...manner, anyProtocol: false });
+    return null;
+  }
+
   async function start(): Promise<Session | null> {
     stopTraffic = watchTraffic(basePath(chosen.title), (download) => traffic.add(download));
     const address = manifestAddress(chosen);
+    void readEncryption(chosen, stop.signal).then((encryption) => wanted && view.showEncryption(encryption));
     const failed = async (failure: Failure) => {
       if (!wanted) return;
       if (failure.fatal) view.state = "error";

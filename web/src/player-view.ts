@@ -14,6 +14,7 @@ export class PlayerView {
   readonly #language: HTMLSelectElement;
   readonly #alert: HTMLElement;
   readonly #status: HTMLElement;
+  readonly #encryption: HTMLElement;
   #session: Session | null = null;
 
   constructor(root: HTMLElement) {
@@ -23,6 +24,7 @@ export class PlayerView {
     this.#language = root.querySelector("#language")!;
     this.#alert = root.querySelector("[role=alert]")!;
     this.#status = root.querySelector("[data-now]")!;
+    this.#encryption = root.querySelector("[data-encryption]")!;
 
     this.#rendition.addEventListener("change", () => {
       const id = this.#rendition.value;
@@ -56,6 +58,7 @@ export class PlayerView {
     this.#root.dataset.player = player;
     this.#root.dataset.errors = "0";
     delete this.#root.dataset.barred;
+    this.showEncryption(null);
     this.#alert.replaceChildren();
     this.#alert.hidden = true;
   }
@@ -65,6 +68,12 @@ export class PlayerView {
     this.#root.dataset.errors = String(Number(this.#root.dataset.errors ?? "0") + 1);
     if (fatal) this.state = "error";
     this.#showLine(fatal ? message : `${message} (playback continues)`, fatal ? "fatal" : "notice");
+  }
+
+  /** Shows scheme and keys of an encrypted title. */
+  showEncryption(encryption: string | null): void {
+    this.#encryption.textContent = encryption ?? "";
+    this.#encryption.hidden = encryption === null;
   }
 
   /** Shows what is left out while the rest plays. */

@@ -284,7 +284,14 @@ impl Mp4 {
     pub(super) fn head(&self) -> Bytes {
         let iso6 = FourCc(*b"iso6");
         let brands = FileType { major: iso6, minor_version: 0, compatible: vec![iso6], is_segment: false };
-        InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
+        InitSegment {
+            brands,
+            timescale: SCALE,
+            duration: None,
+            tracks: self.tracks.clone(),
+            pssh: Vec::new(),
+        }
+        .to_bytes()
     }
 
     /// Writes the samples of a segment whose fragments have been checked, each track of each

@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Load(Box<crate::load::Load>),
     Capture(crate::capture::Capture),
     Restore(crate::restore::Restore),
+    Keys(crate::keys::Keys),
     Report(crate::report::Report),
     Model(crate::model::Model),
     Lab(crate::lab::Lab),

@@ -9,6 +9,7 @@ mod disk_space;
 mod health;
 mod index;
 mod inspect;
+mod keys;
 mod lab;
 mod load;
 mod location;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         args::Command::Lab(lab) => lab::run(&lab),
         args::Command::Capture(capture) => capture::run(&capture),
         args::Command::Restore(restore) => restore::run(&restore),
+        args::Command::Keys(keys) => keys::run(&keys),
         args::Command::Report(report) => report::run(&report),
         args::Command::Model(model) => model::run(&model),
         args::Command::Completions(completions) => manual::write_completions(&completions),

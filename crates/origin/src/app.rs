@@ -7,6 +7,7 @@ use crate::{
     http::manifests::Manifests,
     observe::meter::StorageMeter,
     observe::metrics::{CacheSnapshot, CacheWatch, ClientFigures, ClientWatch, Metrics, ReadPurpose},
+    read::cuts::Cuts,
     read::first_byte_wait::FirstByteWait,
     read::fragments::Fragments,
     read::prefetch::Prefetch,
@@ -56,6 +57,7 @@ pub(crate) struct App {
     pub(crate) library: Arc<Library>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
+    pub(crate) cuts: Cuts,
     pub(crate) manifests: Manifests,
     pub(crate) bodies: SegmentBodies,
     pub(crate) metrics: Arc<Metrics>,
@@ -99,15 +101,17 @@ impl App {
         let work = Arc::new(WorkQueue::new(loading.clone()));
         let titles = Titles::new(&storage, &config, &storages, indexes, index_target, loading, work.clone());
         let fragments = Fragments::new(config.memory.fragments);
+        let cuts = Cuts::new(config.memory.cuts);
         let manifests = Manifests::new(config.memory.manifests, work);
-        for cache in titles.watch().chain([fragments.watch(), manifests.watch()]) {
+        for cache in titles.watch().chain([fragments.watch(), cuts.watch(), manifests.watch()]) {
             metrics.watch(cache);
         }
         let counts = metrics.prefetches.clone();
-        let prefetch = Prefetch::new(&config, fragments.clone(), in_flight, counts);
+        let prefetch = Prefetch::new(&config, (fragments.clone(), cuts.clone()), in_flight, counts);
         Self {
             titles: Arc::new(titles),
             fragments,
+            cuts,
             manifests,
             bodies: SegmentBodies {
                 first_byte_wait: FirstByteWait::new(config.read.first_byte_wait),

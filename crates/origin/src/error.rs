@@ -138,6 +138,9 @@ pub enum Error {
     /// A request for a key without the right token.
     #[error("the key needs a token")]
     KeyDenied,
+    /// The body of a request for a licence of Clear Key is not of the standard's form.
+    #[error("this is no request for a licence of Clear Key")]
+    BadLicenceRequest,
     /// A key that the title does not have.
     #[error("the title has no such key")]
     NoSuchKey,
@@ -221,6 +224,7 @@ impl Error {
             Self::Scattered { .. } => "segment_scattered",
             Self::KeysUnavailable => "keys_unavailable",
             Self::KeyDenied => "key_denied",
+            Self::BadLicenceRequest => "bad_licence_request",
             Self::NoSuchKey => "no_such_key",
             Self::Storage(error) => error.reason(),
             Self::LoadTimedOut { .. } => "load_timeout",
@@ -243,6 +247,7 @@ impl Error {
             }
             Self::KeysUnavailable => (StatusCode::SERVICE_UNAVAILABLE, Origin),
             Self::KeyDenied => (StatusCode::UNAUTHORIZED, Client),
+            Self::BadLicenceRequest => (StatusCode::BAD_REQUEST, Client),
             Self::NoSuchKey => (StatusCode::NOT_FOUND, Client),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Client),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Client),
@@ -263,6 +268,7 @@ impl Error {
                 PackError::TooLarge(_)
                 | PackError::ManifestTooLarge { .. }
                 | PackError::NoKey(_)
+                | PackError::CannotCut { .. }
                 | PackError::AmbiguousKey(_) => (StatusCode::UNPROCESSABLE_ENTITY, Source),
                 // No such track or segment. A new variant with another status needs its own arm.
                 _ => (StatusCode::NOT_FOUND, Client),

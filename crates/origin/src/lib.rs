@@ -112,9 +112,12 @@ impl Origin {
     ) -> io::Result<()> {
         let app = self.app.clone();
         let server = Server {
-            handler: move |request, connection: Arc<Connection>| {
+            handler: move |request: ::http::Request<hyper::body::Incoming>, connection: Arc<Connection>| {
                 let app = app.clone();
-                async move { respond(&app, request, Some(&*connection)).await }
+                async move {
+                    let request = key_delivery::with_licence_request(request).await;
+                    respond(&app, request, Some(&*connection)).await
+                }
             },
             config: self.app.config.http.clone(),
             metrics: self.app.metrics.clone(),

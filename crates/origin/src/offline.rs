@@ -30,9 +30,12 @@ impl Origin {
         let address = Address::new(title.base.clone(), resource);
         let new_fetch = || self.fetch(title);
         let moofs = MoofReads::Alone(&new_fetch);
-        match plan_segment(title, &address, &self.app.fragments, moofs).await? {
+        let cuts = self.app.cuts.of(title);
+        match plan_segment(title, &address, &self.app.fragments, &cuts, moofs).await? {
             SegmentPlan::Ready(plan) => Ok(plan),
-            SegmentPlan::MediaFirst(_) => Err(Error::Internal("a segment whose length depends on its media")),
+            SegmentPlan::MediaFirst(_) | SegmentPlan::CutsFirst(_) => {
+                Err(Error::Internal("a segment whose length depends on its media"))
+            }
         }
     }
 

@@ -113,6 +113,10 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
         return Ok(Route::Options);
     }
     check_path(path)?;
+    if KeyAddress::is_licence(path) {
+        let licence = (method == Method::POST).then(|| KeyAddress::parse(settings, path));
+        return licence.ok_or(Error::MethodNotAllowed)?.map(Route::Key).ok_or(Error::NoSuchUrl);
+    }
     if method != Method::GET && method != Method::HEAD {
         return Err(Error::MethodNotAllowed);
     }

@@ -93,8 +93,22 @@ async fn serve_segment(
         Representation::fixed(content_type, length, Some(etag(digest, "")), cache_control)
     };
     let mut fetch = Fetch::new(title.objects.clone(), app.config.read.clone(), charge.clone());
+    let mut cuts = app.cuts.of(title);
     let moofs = MoofReads::WithMedia(&mut fetch);
-    let plan = match plan_segment(title, address, &app.fragments, moofs).await? {
+    let mut planned = plan_segment(title, address, &app.fragments, &cuts, moofs).await?;
+    if let SegmentPlan::CutsFirst(needs) = planned {
+        let unread = known(Class::Media, needs.digest(), needs.content_type(), 0);
+        if let Some(head) = not_modified(request, &unread)? {
+            return Ok(head.respond(Body::empty()));
+        }
+        enter_stage(Stage::Read);
+        cuts.find(*needs, &mut fetch, app.config.read.held).await?;
+        enter_stage(Stage::Plan);
+        let moofs = MoofReads::WithMedia(&mut fetch);
+        planned = plan_segment(title, address, &app.fragments, &cuts, moofs).await?;
+    }
+    let plan = match planned {
+        SegmentPlan::CutsFirst(_) => return Err(Error::Internal("a plan lacks cuts that were found")),
         SegmentPlan::Ready(plan) => plan,
         SegmentPlan::MediaFirst(media) => {
             if let Some(head) = not_modified(request, &known(Class::Media, media.digest(), "", 0))? {

@@ -1,6 +1,7 @@
 //! The reasons why a request cannot be planned.
 
 use latemux_isobmff::FourCc;
+use latemux_protect::CutError;
 
 /// The reason why a request cannot be planned. [`Self::reason`] is the stable word for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +44,14 @@ pub enum PackError {
     /// The title is to be encrypted, but not in this protocol or form.
     #[error("the title is encrypted, and is not served as {0}")]
     CannotProtect(&'static str),
+    /// The slices of a video sample cannot be found, so that nobody could decrypt it.
+    #[error("the video of track '{track}' cannot be encrypted: {problem}")]
+    CannotCut {
+        /// Name of the track.
+        track: String,
+        /// The reason.
+        problem: CutError,
+    },
     /// The segment is too large to address or to hold, such as a `trun` of more than 4 GiB.
     #[error("segment too large: {0}")]
     TooLarge(&'static str),
@@ -67,6 +76,7 @@ impl PackError {
             Self::NoKey(_) => "no_key",
             Self::AmbiguousKey(_) => "ambiguous_key",
             Self::CannotProtect(_) => "cannot_protect",
+            Self::CannotCut { .. } => "cannot_cut",
             Self::TooLarge(_) => "segment_too_large",
             Self::ManifestTooLarge { .. } => "manifest_too_large",
         }

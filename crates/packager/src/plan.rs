@@ -5,13 +5,16 @@
 //! bytes, made from the index, or a source range, sent unchanged. If the body is TS, a
 //! [`Transform`] turns the source ranges into the body, whose length is still known in advance.
 //!
-//! Two kinds of sources need a read before the plan ([`Planned`]): fragments whose samples the
-//! index does not hold, and TS of video whose length depends on its media.
+//! Three kinds of responses need a read before the plan ([`Planned`]): fragments whose samples the
+//! index does not hold, TS of video whose length depends on its media, and video that is encrypted
+//! slice by slice.
 
+mod cuts;
 mod following;
 mod planner;
 
 pub use crate::part::{Part, SourceRange, Transform, Trimmed};
+pub use cuts::{CutSamples, KnownCuts, NeedsCuts, NoCuts};
 pub use following::following;
 
 use crate::{
@@ -25,7 +28,7 @@ use crate::{
     selection::Selected,
 };
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
-use planner::Planner;
+use planner::{Planner, Sealing};
 use std::ops::Range;
 
 /// The result of planning: a plan, or what must be read before there can be one.
@@ -37,6 +40,8 @@ pub enum Planned {
     Needs(Needs),
     /// The length depends on media. Read [`MediaFirst::parts`], then call [`MediaFirst::plan`].
     NeedsMedia(MediaFirst),
+    /// The slices of video that is to be encrypted are unknown. Read the samples, then plan again.
+    NeedsCuts(Box<NeedsCuts>),
 }
 
 /// Fragments whose samples are unknown.
@@ -176,13 +181,16 @@ pub fn plan_protected(
     title: &Title,
     address: &Address,
     known: &dyn KnownFragments,
+    cuts: &dyn KnownCuts,
     protection: Option<&Protection>,
 ) -> Result<Planned, PackError> {
     let Some(protection) = protection else { return plan(title, address, known) };
     let readdressed = protection.readdressed(address);
     let address = readdressed.as_ref().unwrap_or(address);
     let cover = protection.cover_of(address)?;
-    let planned = plan_resource(title, address, known, Some(protection))?;
+    let of_samples = cover.as_ref().filter(|cover| cover.scheme.is_of_samples());
+    let sealing = of_samples.map(|cover| Sealing { cover, cuts });
+    let planned = plan_resource(title, address, known, Some(protection), sealing)?;
     Ok(protection.complete(planned, cover.as_ref()))
 }
 
@@ -195,25 +203,26 @@ pub fn plan_protected(
 /// [`PackError`] if the title has no such track or segment, if the selection is empty, if the
 /// protocol does not carry a track, or if a segment is too large.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
-    plan_resource(title, address, known, None)
+    plan_resource(title, address, known, None, None)
 }
 
-/// Plans a response. Of a title with protection, playlists name the keys of segments, which are
-/// planned clear.
+/// Plans a response. Of a title with protection, manifests name the keys of segments. Segments are
+/// planned clear, unless their samples are encrypted by `sealing`.
 fn plan_resource(
     title: &Title,
     address: &Address,
     known: &dyn KnownFragments,
     protection: Option<&Protection>,
+    sealing: Option<Sealing<'_>>,
 ) -> Result<Planned, PackError> {
     let selected = &Selected::new(title, &address.selection, address.resource.is_manifest())?;
     let title = selected.title();
-    let planner = Planner { selected, title, address, known };
+    let planner = Planner { selected, title, address, known, sealing };
     // Only manifests hold URLs.
     let links = || Links::new(address);
     match &address.resource {
         Resource::DashManifest(template) => {
-            planner.manifest("application/dash+xml", dash::mpd(selected, &links(), *template)?)
+            planner.manifest("application/dash+xml", dash::mpd(selected, &links(), *template, protection)?)
         }
         Resource::SmoothManifest => {
             planner.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, &links())?)

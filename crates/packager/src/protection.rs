@@ -14,12 +14,18 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use latemux_index::{Title, media::TrackKind, title::TrackName};
-use latemux_protect::{ContentKey, KeyId, Scheme, SegmentCipher};
+use latemux_isobmff::{
+    FourCc,
+    boxes::sinf::{Ivs, TrackEncryption},
+};
+use latemux_protect::{ContentKey, CutReader, DrmSystem, KeyId, SampleSeal, Scheme, SegmentCipher};
 use std::{fmt::Write as _, sync::Arc};
 
 /// The scheme of each protocol. A protocol without one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Schemes {
+    /// DASH.
+    pub dash: Option<Scheme>,
     /// HLS with CMAF segments.
     pub hls_cmaf: Option<Scheme>,
     /// HLS with TS segments.
@@ -31,7 +37,8 @@ impl Schemes {
         match protocol {
             Protocol::HlsCmaf => self.hls_cmaf,
             Protocol::HlsTs => self.hls_ts,
-            Protocol::Dash | Protocol::Smooth | Protocol::Hds => None,
+            Protocol::Dash => self.dash,
+            Protocol::Smooth | Protocol::Hds => None,
         }
     }
 }
@@ -58,6 +65,7 @@ pub enum KeyUri {
 #[derive(Debug)]
 pub struct Protection {
     schemes: Schemes,
+    systems: Vec<DrmSystem>,
     tracks: Vec<ProtectedTrack>,
     uri: KeyUri,
 }
@@ -66,19 +74,21 @@ pub struct Protection {
 struct ProtectedTrack {
     name: TrackName,
     kind: TrackKind,
+    /// False for video whose slices cannot be found, so that its samples cannot be encrypted.
+    has_cuts: bool,
     /// `None` for a track that is clear on purpose.
     key: Option<Arc<ContentKey>>,
 }
 
 impl Protection {
     /// Chooses the key of each track of a title. Tracks of the kinds in `clear`, and timed text,
-    /// need none.
+    /// need none. `systems` are those that manifests and init segments name.
     ///
     /// # Errors
     /// [`PackError::NoKey`] and [`PackError::AmbiguousKey`] for a track with no key or several.
     pub fn new(
         title: &Title,
-        schemes: Schemes,
+        (schemes, systems): (Schemes, Vec<DrmSystem>),
         keys: &[TrackKey],
         clear: &[TrackKind],
         uri: KeyUri,
@@ -96,10 +106,12 @@ impl Protection {
             let kind = title.track(named).kind;
             let is_clear = kind == TrackKind::Text || clear.contains(&kind);
             let key = if is_clear { None } else { Some(key_of(index, &named.name)?) };
-            Ok(ProtectedTrack { name: named.name.clone(), kind, key })
+            let codec = &title.track(named).codec;
+            let has_cuts = kind != TrackKind::Video || CutReader::new(codec).is_some();
+            Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, key })
         };
         let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
-        Ok(Self { schemes, tracks, uri })
+        Ok(Self { schemes, systems, tracks, uri })
     }
 
     /// Returns the scheme of each protocol.
@@ -115,6 +127,11 @@ impl Protection {
     /// Returns the key with an ID, if a track has it.
     pub fn key(&self, id: KeyId) -> Option<&ContentKey> {
         self.tracks.iter().filter_map(|track| track.key.as_deref()).find(|key| key.id() == id)
+    }
+
+    /// Returns the DRM systems that manifests and init segments name.
+    pub fn systems(&self) -> &[DrmSystem] {
+        &self.systems
     }
 
     /// Returns the URL at which players get keys.
@@ -154,7 +171,13 @@ impl Protection {
         let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
         let keyed = tracks.iter().filter(|track| track.key.is_some()).min_by_key(|track| track.kind);
         match (keyed.and_then(|track| track.key.as_ref()), scheme) {
-            (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key })),
+            (Some(_), Some(scheme)) if scheme.is_of_samples() && tracks.len() > 1 => {
+                Err(PackError::CannotProtect("segments of several tracks"))
+            }
+            (Some(_), Some(scheme)) if scheme.is_of_samples() && !tracks.iter().all(|t| t.has_cuts) => {
+                Err(PackError::CannotProtect("video other than AVC and HEVC"))
+            }
+            (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key, systems: &self.systems })),
             // Timed text beside TS is sent in boxes.
             (None, _) if self.is_served(protocol) => Ok(None),
             _ => Err(PackError::CannotProtect(protocol.name())),
@@ -213,6 +236,8 @@ impl Protection {
                 plan.digest = extended(plan.digest, &self.text());
                 Planned::Ready(plan)
             }
+            // The planner has encrypted the samples.
+            (planned, Some(cover)) if cover.scheme.is_of_samples() => planned,
             (Planned::Ready(plan), Some(cover)) if plan.class == Class::Media => {
                 Planned::Ready(cover.seal(plan.digest).seal(plan))
             }
@@ -223,7 +248,7 @@ impl Protection {
 
     /// Returns the text of everything that manifests depend on.
     fn text(&self) -> String {
-        let mut text = format!("{:?} {:?}", self.schemes, self.uri);
+        let mut text = format!("{:?} {:?} {:?}", self.schemes, self.systems, self.uri);
         for track in &self.tracks {
             match &track.key {
                 // Writing to a string cannot fail.
@@ -245,12 +270,60 @@ fn key_text(key: &ContentKey) -> String {
 pub(crate) struct Cover<'a> {
     pub(crate) scheme: Scheme,
     pub(crate) key: &'a Arc<ContentKey>,
+    pub(crate) systems: &'a [DrmSystem],
 }
 
 impl Cover<'_> {
+    /// Returns the digest of a response whose clear form has another one.
+    pub(crate) fn digest(&self, clear: u128) -> u128 {
+        extended(clear, &format!("{} {}", self.scheme.name(), key_text(self.key)))
+    }
+
+    /// Returns the text of everything that an init segment states beside the key.
+    pub(crate) fn systems_text(&self) -> String {
+        format!(" for {:?}", self.systems)
+    }
+
+    /// Returns the way in which the samples of a track are encrypted.
+    pub(crate) fn of_samples(&self, is_video: bool, fingerprint: u128) -> SampleSeal<'_> {
+        SampleSeal { key: self.key, scheme: self.scheme, is_video, fingerprint }
+    }
+
+    /// Returns the description of the encryption of a track's samples.
+    pub(crate) fn track_encryption(&self, is_video: bool) -> TrackEncryption {
+        let is_cbcs = self.scheme == Scheme::Cbcs;
+        TrackEncryption {
+            scheme: FourCc(if is_cbcs { *b"cbcs" } else { *b"cenc" }),
+            kid: *self.key.id().bytes(),
+            ivs: if is_cbcs { Ivs::Constant(self.key.constant_iv()) } else { Ivs::PerSample },
+            pattern: if is_cbcs && is_video { (1, 9) } else { (0, 0) },
+        }
+    }
+
+    /// Returns the bytes that encryption adds to a segment of one track: the boxes `senc`, `saiz`
+    /// and `saio`. Counts one slice for each frame of video; each further one adds 6 bytes.
+    pub(crate) fn added_bytes(&self, is_video: bool, samples: u64) -> u64 {
+        if !self.scheme.is_of_samples() {
+            return 0;
+        }
+        let (senc, saiz, saio) = (16, 17, 20);
+        let (iv, slices) = (if self.scheme == Scheme::Cenc { 16 } else { 0 }, if is_video { 8 } else { 0 });
+        match iv + slices {
+            0 => senc,
+            // Frames differ in their number of slices, and `saiz` has a byte for each.
+            sample => senc + saiz + saio + samples * (sample + u64::from(is_video)),
+        }
+    }
+
+    /// Returns the `pssh` boxes of all systems.
+    pub(crate) fn pssh(&self) -> Vec<Bytes> {
+        let made = self.systems.iter().filter_map(|system| system.pssh(self.key, self.scheme));
+        made.map(Bytes::from).collect()
+    }
+
     /// Returns the seal of a segment whose clear form has a digest.
     pub(crate) fn seal(&self, clear_digest: u128) -> Seal {
-        let digest = extended(clear_digest, &format!("{} {}", self.scheme.name(), key_text(self.key)));
+        let digest = self.digest(clear_digest);
         Seal { key: self.key.clone(), iv: self.key.iv_of(clear_digest), digest }
     }
 }

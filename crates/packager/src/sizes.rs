@@ -6,6 +6,7 @@ mod estimate;
 use crate::{
     carry::Protocol,
     peak::highest_run,
+    protection::Cover,
     segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
@@ -255,13 +256,47 @@ impl Bitrate {
 
 /// Returns the segments of tracks packed together, and the ticks per second of their durations.
 pub(crate) fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (Vec<SegmentSize>, u32) {
+    sized_encrypted(title, tracks, protocol, None)
+}
+
+/// Returns [`sized_segments`] of one track with a cover.
+pub(crate) fn sized_encrypted(
+    title: &Title,
+    tracks: &[usize],
+    protocol: Protocol,
+    cover: Option<&Cover<'_>>,
+) -> (Vec<SegmentSize>, u32) {
     let Some(packed) = PackedTracks::new(title, tracks) else { return (Vec::new(), 1) };
+    let mut sizes = packed_sizes(title, &packed, protocol);
+    if let (Some(cover), [track]) = (cover, tracks) {
+        add_encryption(title, &packed, *track, cover, &mut sizes);
+    }
     let segments = packed
         .numbers()
-        .zip(packed_sizes(title, &packed, protocol))
+        .zip(sizes)
         .map(|(number, bytes)| SegmentSize { bytes, duration: packed.duration(number) })
         .collect();
     (segments, title.track(packed.lead()).timescale.get())
+}
+
+/// Adds the bytes of encryption to the sizes of all segments of one track. Of fragments the number
+/// of samples is not known, and nothing is added.
+pub(crate) fn add_encryption(
+    title: &Title,
+    packed: &PackedTracks<'_>,
+    track: usize,
+    cover: &Cover<'_>,
+    sizes: &mut [u64],
+) {
+    let of_title = title.track(&title.tracks()[track]);
+    if !matches!(of_title.samples, Samples::Table(_)) {
+        return;
+    }
+    let is_video = of_title.kind == TrackKind::Video;
+    for (number, bytes) in packed.numbers().zip(sizes) {
+        let samples = packed.share(track, number).map_or(0, |share| share.cut.len());
+        *bytes += cover.added_bytes(is_video, samples as u64);
+    }
 }
 
 /// Returns the least time in milliseconds, rounded up, that a client must buffer at `bandwidth`

@@ -34,6 +34,9 @@ pub enum CutError {
     /// More slices than one sample may have.
     #[error("a sample has more slices than its subsamples can state")]
     TooMany,
+    /// Cuts of other media than the sample.
+    #[error("the slices that were found are not those of the sample")]
+    OtherMedia,
 }
 
 /// Finds the cuts of the samples of one track, in decode order.
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn more_subsamples_than_a_byte_can_size_are_refused() {
-        for (scheme, most) in [(Scheme::Cenc, 40), (Scheme::Cbcs, 42)] {
+        for (scheme, most) in [(Scheme::Cenc, 39), (Scheme::Cbcs, 42)] {
             let mut out = vec![Subsample { clear: 1, protected: 0 }; 9];
             let cuts = |count| vec![Cut { clear: 5, data: 16 }; count];
             assert_eq!(subsamples(scheme, &cuts(most), &mut out), Ok(()));

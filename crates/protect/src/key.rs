@@ -4,7 +4,10 @@ use aes::{
     Aes128Enc,
     cipher::{BlockCipherEncrypt, KeyInit},
 };
-use std::{fmt, str::FromStr};
+use std::{
+    fmt::{self, Write as _},
+    str::FromStr,
+};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// ID of a key (KID), in the order in which its hexadecimal digits are written. Never 0, which
@@ -27,6 +30,32 @@ impl KeyId {
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
+}
+
+impl KeyId {
+    /// Returns the ID in the byte order of a GUID: its first three fields are little-endian.
+    pub fn guid(&self) -> [u8; 16] {
+        const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+        ORDER.map(|at| self.0[at])
+    }
+
+    /// Returns the ID as a UUID in lower case (RFC 9562 §4).
+    pub fn uuid(&self) -> String {
+        uuid(&self.0)
+    }
+}
+
+/// Returns 16 bytes as a UUID in lower case (RFC 9562 §4).
+pub fn uuid(bytes: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 impl fmt::Display for KeyId {
@@ -128,6 +157,31 @@ impl ContentKey {
     pub fn iv_of(&self, digest: u128) -> [u8; 16] {
         // A block cipher maps no two blocks to the same one.
         self.iv.unwrap_or_else(|| self.encrypt_block(digest.to_le_bytes()))
+    }
+
+    /// Returns the IV of a sample in `cenc`: the first counter of its keystream.
+    ///
+    /// It is a pseudo-random block for each object, to whose lower half the sample's offset in the
+    /// object is added. A sample uses no more counters than it has bytes. Samples that do not
+    /// overlap therefore never share a counter, and those of two objects only if 64 random bits are
+    /// equal. The highest bit of the lower half is 0, so that it never overflows: decryptors differ
+    /// in what they do then.
+    pub fn counter_of(&self, fingerprint: u128, offset: u64) -> [u8; 16] {
+        let block = u128::from_be_bytes(self.encrypt_block(fingerprint.to_le_bytes()));
+        let low = (block & u128::from(u64::MAX >> 2)) + u128::from(offset & (u64::MAX >> 2));
+        (block >> 64 << 64 | low).to_be_bytes()
+    }
+
+    /// Returns the IV of all samples in `cbcs`: that given with the key, or else its ID.
+    pub fn constant_iv(&self) -> [u8; 16] {
+        self.iv.unwrap_or(self.id.0)
+    }
+
+    /// Returns the checksum that PlayReady headers hold: the first 8 bytes of the encrypted ID, in
+    /// the byte order of a GUID.
+    pub fn guid_checksum(&self) -> [u8; 8] {
+        let encrypted = self.encrypt_block(self.id.guid());
+        std::array::from_fn(|i| encrypted[i])
     }
 
     pub(crate) fn cipher(&self) -> &Aes128Enc {

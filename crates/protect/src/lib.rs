@@ -7,17 +7,25 @@
 //! - [`segment_cipher`]: AES-128 of HLS, which encrypts whole segments
 //! - [`cuts`]: the slices of video samples, and the subsamples made of them
 //! - [`sample_cipher`]: `cenc` and `cbcs`, which encrypt the samples of segments
+//! - [`samples`]: the encryption of a segment's samples, and what its `senc` states of it
+//! - [`systems`]: what DRM systems need to request a licence
 //! - [`Scheme`]: the ways to encrypt
-//!
-//! No configuration names `cenc` and `cbcs` yet: boxes and manifests do not state them.
 
 pub mod cuts;
 pub mod key;
+pub mod packed_cuts;
 pub mod sample_cipher;
+pub mod samples;
 pub mod segment_cipher;
+pub mod systems;
 
+pub use cuts::{CutError, CutReader};
 pub use key::{ContentKey, Key, KeyId};
+pub use packed_cuts::PackedCuts;
+pub use sample_cipher::SampleCipher;
+pub use samples::{SampleSeal, SealedSamples};
 pub use segment_cipher::SegmentCipher;
+pub use systems::DrmSystem;
 
 /// A way to encrypt segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,11 +40,21 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Returns the most subsamples of one sample. Their size is stated in one byte: an IV of 8
+    /// Returns the scheme of a name in configuration files.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Aes128, Self::Cenc, Self::Cbcs].into_iter().find(|scheme| scheme.name() == name)
+    }
+
+    /// Returns true for the schemes of Common Encryption, which encrypt samples.
+    pub const fn is_of_samples(self) -> bool {
+        !matches!(self, Self::Aes128)
+    }
+
+    /// Returns the most subsamples of one sample. Their size is stated in one byte: an IV of 16
     /// bytes (`cenc`), a count of 2 bytes, and 6 bytes each.
     pub const fn max_subsamples(self) -> usize {
         match self {
-            Self::Cenc => (255 - 8 - 2) / 6,
+            Self::Cenc => (255 - 16 - 2) / 6,
             Self::Cbcs => (255 - 2) / 6,
             Self::Aes128 => 0,
         }

@@ -122,6 +122,7 @@ impl Origin {
             match plan(&self.title, address, &self.known)? {
                 Planned::Ready(plan) => return Ok(plan),
                 Planned::Needs(needs) => needs.fragments.iter().for_each(|range| self.learn(range)),
+                Planned::NeedsCuts(_) => panic!("{address:?} is planned clear"),
                 Planned::NeedsMedia(first) => {
                     let media: Vec<u8> = first.parts().iter().flat_map(|part| self.part(part)).collect();
                     return Ok(first.plan(&media));

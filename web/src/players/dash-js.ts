@@ -1,6 +1,7 @@
 // DASH with dash.js, and Smooth Streaming with its extension.
 
 import { MediaPlayer, type MediaInfo, type Representation } from "dashjs";
+import { clearKeyAddress } from "../encryption";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
@@ -39,6 +40,8 @@ export const open: OpenSession = async (video, manifest, listener) => {
   video.after(captions);
   player.attachTTMLRenderingDiv(captions);
   player.setAutoPlay(false);
+  // The address in the manifest is relative, and dash.js would take it as one of this page.
+  player.setProtectionData({ "org.w3.clearkey": { serverURL: clearKeyAddress(manifest) } });
   player.attachSource(manifest);
 
   const byBitrate = (a: Representation, b: Representation) => b.bandwidth - a.bandwidth;

@@ -1,6 +1,7 @@
 // DASH and HLS with Shaka Player.
 
 import shaka from "shaka-player/dist/shaka-player.compiled-es2021.js";
+import { clearKeyAddress } from "../encryption";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
@@ -10,6 +11,11 @@ export const open: OpenSession = async (video, manifest, listener) => {
   const player = new shaka.Player();
   // By default, a rendition disappears from the menu if a busy machine drops its frames.
   player.configure({ abr: { droppedFrames: false } });
+  const { LICENSE } = shaka.net.NetworkingEngine.RequestType;
+  // The address in the manifest is relative, and Shaka Player would take it as one of this page.
+  player.getNetworkingEngine()?.registerRequestFilter((type, licence) => {
+    if (type === LICENSE && !licence.uris[0]?.startsWith("data:")) licence.uris = [clearKeyAddress(manifest)];
+  });
   let closed = false;
 
   const failed = (error: unknown) => {

@@ -11,6 +11,7 @@ mod configuration;
 mod crawl;
 mod deploy;
 mod full_disk;
+mod keys;
 mod lab;
 mod lab_run;
 mod load;

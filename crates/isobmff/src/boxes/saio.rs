@@ -10,8 +10,8 @@ use bytes::BufMut;
 /// The positions of auxiliary information in a track fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Saio<'a> {
-    /// `aux_info_type`, that of the `saiz`.
-    pub info_type: FourCc,
+    /// `aux_info_type`, that of the `saiz`. `None` stands for the protection scheme of the track.
+    pub info_type: Option<FourCc>,
     /// For each run of samples, the offset in bytes of the information of its first sample, from
     /// the base of the data offsets.
     pub offsets: &'a [u32],
@@ -23,11 +23,11 @@ impl WriteBox for Saio<'_> {
     }
 
     fn payload_size(&self) -> u64 {
-        16 + 4 * self.offsets.len() as u64
+        8 + if self.info_type.is_some() { 8 } else { 0 } + 4 * self.offsets.len() as u64
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        put_type(out, Some(self.info_type));
+        put_type(out, self.info_type);
         put_count(out, self.offsets.len());
         self.offsets.iter().for_each(|&offset| out.put_u32(offset));
     }

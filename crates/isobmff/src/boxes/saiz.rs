@@ -3,7 +3,7 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    write::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_count, put_version_and_flags},
 };
 use bytes::BufMut;
 
@@ -54,6 +54,39 @@ impl WriteBox for Saiz {
         put_type(out, self.info_type);
         out.put_u8(self.size);
         out.put_u32(self.count);
+    }
+}
+
+/// Auxiliary information for encryption, of a size for each sample. The sizes must not be empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SaizTable<'a>(pub &'a [u8]);
+
+impl SaizTable<'_> {
+    /// Returns the size that all samples share. `None` if there are several.
+    fn common(&self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        // A size of 0 announces a table.
+        (*first != 0 && rest.iter().all(|size| size == first)).then_some(*first)
+    }
+}
+
+impl WriteBox for SaizTable<'_> {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"saiz")
+    }
+
+    fn payload_size(&self) -> u64 {
+        9 + if self.common().is_some() { 0 } else { self.0.len() as u64 }
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        let common = self.common();
+        put_type(out, None);
+        out.put_u8(common.unwrap_or(0));
+        put_count(out, self.0.len());
+        if common.is_none() {
+            out.put_slice(self.0);
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl SampleEntry {
     }
 
     /// Returns the payload size of [`Self::raw`], and the payload after the data reference index.
-    fn parts(&self) -> (u64, &[u8]) {
+    pub(super) fn parts(&self) -> (u64, &[u8]) {
         let header = BoxHeader::read(&self.raw, 0).ok().flatten();
         let header_len = header.map_or(8, |header| usize::from(header.header_len));
         let rest = self.raw.get(header_len + 8..).unwrap_or_default();

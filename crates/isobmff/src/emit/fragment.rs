@@ -6,6 +6,9 @@ use crate::{
     boxes::{
         ftyp::FileType,
         mfhd::Mfhd,
+        saio::Saio,
+        saiz::SaizTable,
+        senc::SampleEncryption,
         tfdt::Tfdt,
         tfhd::Tfhd,
         tfxd::Tfxd,
@@ -63,13 +66,13 @@ impl FragmentSize {
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
 pub fn fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
-    size(spec, TimeBox::Tfdt)
+    size(spec, TrafForm::Clear)
 }
 
-fn size(spec: &FragmentSpec<'_>, time_box: TimeBox) -> Result<FragmentSize, Error> {
+fn size(spec: &FragmentSpec<'_>, form: TrafForm<'_>) -> Result<FragmentSize, Error> {
     let layout = Layout::new(spec)?;
     let media = layout.media;
-    let moof = layout.with_moof(spec, time_box, |moof| moof.size());
+    let moof = layout.with_moof(spec, form, |moof| moof.size());
     Ok(FragmentSize { moof, mdat_header: header_size(media), media })
 }
 
@@ -83,14 +86,27 @@ fn size(spec: &FragmentSpec<'_>, time_box: TimeBox) -> Result<FragmentSize, Erro
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
 pub fn fragment(spec: &FragmentSpec<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-    write(spec, TimeBox::Tfdt, out)
+    write(spec, TrafForm::Clear, out)
 }
 
-fn write(spec: &FragmentSpec<'_>, time_box: TimeBox, out: &mut Vec<u8>) -> Result<(), Error> {
+/// Appends a fragment like [`fragment`], whose samples the caller encrypts. Behind the run it has
+/// `saiz`, `saio` and `senc` (ISO/IEC 23001-7 §7.1), which say how to decrypt them.
+///
+/// # Errors
+/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
+pub fn encrypted_fragment(
+    spec: &FragmentSpec<'_>,
+    encryption: &SampleEncryption<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    write(spec, TrafForm::Encrypted(encryption), out)
+}
+
+fn write(spec: &FragmentSpec<'_>, form: TrafForm<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let layout = Layout::new(spec)?;
-    let head = layout.with_moof(spec, time_box, |moof| moof.size()) + header_size(layout.media);
+    let head = layout.with_moof(spec, form, |moof| moof.size()) + header_size(layout.media);
     out.reserve(usize::try_from(head).unwrap_or(0));
-    layout.with_moof(spec, time_box, |moof| moof.write(out));
+    layout.with_moof(spec, form, |moof| moof.write(out));
     mdat_header(layout.media, out);
     Ok(())
 }
@@ -102,7 +118,7 @@ fn write(spec: &FragmentSpec<'_>, time_box: TimeBox, out: &mut Vec<u8>) -> Resul
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
 pub fn smooth_fragment(spec: &FragmentSpec<'_>, duration: u64, out: &mut Vec<u8>) -> Result<(), Error> {
-    write(spec, TimeBox::Tfxd { duration }, out)
+    write(spec, TrafForm::Smooth { duration }, out)
 }
 
 /// Returns the exact size of the bytes that [`smooth_fragment`] writes and of the media after them.
@@ -110,7 +126,7 @@ pub fn smooth_fragment(spec: &FragmentSpec<'_>, duration: u64, out: &mut Vec<u8>
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
 pub fn smooth_fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
-    size(spec, TimeBox::Tfxd { duration: 0 })
+    size(spec, TrafForm::Smooth { duration: 0 })
 }
 
 /// All properties that the size of a fragment depends on. They give the size without a pass over
@@ -168,20 +184,22 @@ impl FragmentShape {
         // Each further sample adds its fields. No box becomes so large that its header grows.
         let more = u64::from(self.samples.saturating_sub(1)) * fields.sample_bytes();
         Ok(FragmentSize {
-            moof: layout.with_moof(&spec, TimeBox::Tfdt, |moof| moof.size()) + more,
+            moof: layout.with_moof(&spec, TrafForm::Clear, |moof| moof.size()) + more,
             mdat_header: header_size(self.media),
             media: self.media,
         })
     }
 }
 
-/// The box that states the time of a fragment.
+/// The boxes of a track fragment besides its header and its run.
 #[derive(Debug, Clone, Copy)]
-enum TimeBox {
+enum TrafForm<'a> {
     /// `tfdt` before the run.
-    Tfdt,
+    Clear,
+    /// `tfdt` before the run, `saiz`, `saio` and `senc` after it.
+    Encrypted(&'a SampleEncryption<'a>),
     /// `tfxd` after the run.
-    Tfxd { duration: u64 },
+    Smooth { duration: u64 },
 }
 
 /// Appends the header of an `mdat` with `media` bytes of payload: 8 bytes, or 16 if the `mdat`
@@ -250,32 +268,47 @@ impl Layout {
     fn with_moof<T>(
         &self,
         spec: &FragmentSpec<'_>,
-        time_box: TimeBox,
+        form: TrafForm<'_>,
         use_moof: impl FnOnce(&Container<'_>) -> T,
     ) -> T {
         let Self { tfhd, first_sample_flags, fields, media } = *self;
         let mut trun = Trun { data_offset: 0, first_sample_flags, fields, samples: spec.samples };
         // The offset always takes 32 bits, so the size can be measured before the offset is known.
-        let size = build_moof(spec, time_box, tfhd, trun, |moof| moof.size());
+        let size = build_moof(spec, form, (tfhd, trun), 0, |moof| moof.size());
         trun.data_offset = i32::try_from(size + header_size(media)).unwrap_or(i32::MAX);
-        build_moof(spec, time_box, tfhd, trun, use_moof)
+        build_moof(spec, form, (tfhd, trun), size, use_moof)
     }
 }
 
+/// Builds a `moof`. `moof_size` is its size, on which `saio` depends. Any number will do to measure
+/// it.
 fn build_moof<T>(
     spec: &FragmentSpec<'_>,
-    time_box: TimeBox,
-    tfhd: Tfhd,
-    trun: Trun<'_>,
+    form: TrafForm<'_>,
+    (tfhd, trun): (Tfhd, Trun<'_>),
+    moof_size: u64,
     use_moof: impl FnOnce(&Container<'_>) -> T,
 ) -> T {
     let mfhd = Mfhd(spec.sequence);
     let time = spec.decode_time;
-    match time_box {
-        TimeBox::Tfdt => {
+    match form {
+        TrafForm::Clear => {
             use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &Tfdt(time), &trun])]))
         }
-        TimeBox::Tfxd { duration } => {
+        TrafForm::Encrypted(senc) if senc.sizes.is_empty() => {
+            let traf = Container(b"traf", &[&tfhd, &Tfdt(time), &trun, senc]);
+            use_moof(&Container(b"moof", &[&mfhd, &traf]))
+        }
+        TrafForm::Encrypted(senc) => {
+            let saiz = SaizTable(senc.sizes);
+            // `senc` is the last box, and ends with the information of all samples.
+            let offset = moof_size.saturating_sub(senc.entries.len() as u64);
+            let offsets = [u32::try_from(offset).unwrap_or(u32::MAX)];
+            let saio = Saio { info_type: None, offsets: &offsets };
+            let traf = Container(b"traf", &[&tfhd, &Tfdt(time), &trun, &saiz, &saio, senc]);
+            use_moof(&Container(b"moof", &[&mfhd, &traf]))
+        }
+        TrafForm::Smooth { duration } => {
             let tfxd = Tfxd { time, duration };
             use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &trun, &tfxd])]))
         }

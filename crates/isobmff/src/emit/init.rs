@@ -37,6 +37,8 @@ pub struct InitSegment {
     pub duration: Option<u64>,
     /// Tracks; exactly one in CMAF.
     pub tracks: Vec<InitTrack>,
+    /// Whole `pssh` boxes (ISO/IEC 23001-7 §8.1): what DRM systems need to request licences.
+    pub pssh: Vec<Bytes>,
 }
 
 /// A track of an init segment.
@@ -72,7 +74,7 @@ impl InitSegment {
     /// Creates a CMAF header: one track, whose timescale is also that of the movie.
     pub fn cmaf(track: InitTrack, duration: Option<u64>) -> Self {
         let brands = cmaf_brands(track.handler);
-        Self { brands, timescale: track.timescale, duration, tracks: vec![track] }
+        Self { brands, timescale: track.timescale, duration, tracks: vec![track], pssh: Vec::new() }
     }
 
     /// Returns the size of the whole segment in bytes.
@@ -109,7 +111,26 @@ impl InitSegment {
         let mut children: Vec<&dyn WriteBox> = vec![&mvhd];
         children.extend(traks.iter().map(|trak| trak as &dyn WriteBox));
         children.push(&mvex);
+        let pssh: Vec<WholeBox<'_>> = self.pssh.iter().map(|whole| WholeBox(whole)).collect();
+        children.extend(pssh.iter().map(|whole| whole as &dyn WriteBox));
         use_moov(&Container(b"moov", &children))
+    }
+}
+
+/// A box that is repeated from bytes that hold its header, too.
+struct WholeBox<'a>(&'a [u8]);
+
+impl WriteBox for WholeBox<'_> {
+    fn kind(&self) -> FourCc {
+        FourCc(self.0.get(4..8).and_then(|kind| kind.try_into().ok()).unwrap_or(*b"free"))
+    }
+
+    fn payload_size(&self) -> u64 {
+        (self.0.len() as u64).saturating_sub(8)
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.get(8..).unwrap_or_default());
     }
 }
 

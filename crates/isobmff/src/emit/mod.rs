@@ -13,8 +13,8 @@ pub use crate::{
     write::{Container, WriteBox, put_header},
 };
 pub use fragment::{
-    FragmentShape, FragmentSpec, fragment, fragment_size, mdat_header, segment_type, smooth_fragment,
-    smooth_fragment_size,
+    FragmentShape, FragmentSpec, encrypted_fragment, fragment, fragment_size, mdat_header, segment_type,
+    smooth_fragment, smooth_fragment_size,
 };
 pub use init::{InitSegment, InitTrack, cmaf_brands};
 pub use muxed::muxed_fragment;

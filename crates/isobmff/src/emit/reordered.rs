@@ -135,7 +135,7 @@ impl Moof<'_> {
         let truns: Vec<Trun<'_>> = truns.collect();
         let count = u32::try_from(samples.len()).unwrap_or(u32::MAX);
         let saiz = Saiz { info_type: Some(IMPORTANCE), size: 1, count };
-        let saio = Saio { info_type: IMPORTANCE, offsets: &self.saio };
+        let saio = Saio { info_type: Some(IMPORTANCE), offsets: &self.saio };
         let tfdt = Tfdt(decode_time);
         let mut children: Vec<&dyn WriteBox> = vec![&tfhd, &tfdt, &saiz, &saio];
         children.extend(truns.iter().map(|trun| trun as &dyn WriteBox));

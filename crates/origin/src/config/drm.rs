@@ -1,5 +1,6 @@
 //! Encryption of titles.
 
+use latemux_protect::DrmSystem;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -12,12 +13,17 @@ pub struct DrmRule {
     /// rule matches a title if one of its patterns matches the title's base, or the name in storage
     /// of one of its files. Since 0.2.0.
     pub titles: Vec<String>,
+    /// Scheme of DASH: `cenc` or `cbcs`. Without a scheme, the form is refused. Since 0.2.0.
+    pub dash: Option<String>,
     /// Scheme of HLS with TS segments: `aes-128`. Without a scheme, the form is refused. Since
     /// 0.2.0.
     pub hls_ts: Option<String>,
-    /// Scheme of HLS with CMAF segments: `aes-128`. Without a scheme, the form is refused. Since
-    /// 0.2.0.
+    /// Scheme of HLS with CMAF segments: `cbcs`, `cenc` or `aes-128`. Without a scheme, the form is
+    /// refused. Since 0.2.0.
     pub hls_fmp4: Option<String>,
+    /// DRM systems that manifests and init segments of `cenc` and `cbcs` name: `widevine`,
+    /// `playready`, `fairplay` and `clearkey`. Without any, `clearkey`. Since 0.2.0.
+    pub systems: Vec<String>,
     /// Kinds of tracks that are sent clear on purpose: `audio`. Timed text always is. Since 0.2.0.
     pub clear: Vec<String>,
     /// URL at which players get keys, in which `{kid}` stands for the 32 digits of the KID. Without
@@ -53,18 +59,39 @@ impl DrmRule {
         self.problem().map_or(Ok(()), |problem| Err(format!("drm, rule {}: {problem}", number + 1)))
     }
 
+    /// Returns true if playlists hold URLs of keys.
+    fn uses_key_urls(&self) -> bool {
+        let is_whole = |scheme: &Option<String>| scheme.as_deref() == Some("aes-128");
+        let is_clear_key = self.systems.is_empty() || self.systems.iter().any(|name| name == "clearkey");
+        is_clear_key || is_whole(&self.hls_ts) || is_whole(&self.hls_fmp4)
+    }
+
     fn problem(&self) -> Option<String> {
-        let schemes = [("hls_ts", &self.hls_ts), ("hls_fmp4", &self.hls_fmp4)];
-        for (key, scheme) in schemes {
-            if let Some(scheme) = scheme.as_ref().filter(|scheme| *scheme != "aes-128") {
-                return Some(format!("{key} must be aes-128, not '{scheme}'"));
+        let schemes: [(_, _, &[&str]); 3] = [
+            ("dash", &self.dash, &["cenc", "cbcs"]),
+            ("hls_ts", &self.hls_ts, &["aes-128"]),
+            ("hls_fmp4", &self.hls_fmp4, &["cbcs", "cenc", "aes-128"]),
+        ];
+        for (key, scheme, known) in schemes {
+            if let Some(scheme) = scheme.as_ref().filter(|scheme| !known.contains(&scheme.as_str())) {
+                return Some(format!("{key} must be {}, not '{scheme}'", known.join(" or ")));
             }
+        }
+        if let Some(system) = self.systems.iter().find(|name| DrmSystem::of_name(name).is_none()) {
+            return Some(format!("systems may hold widevine, playready, fairplay, clearkey, not '{system}'"));
+        }
+        let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
+        if !self.systems.is_empty() && !schemes.iter().any(|(_, scheme, _)| of_samples(scheme)) {
+            return Some("systems need cenc or cbcs".to_owned());
+        }
+        if self.systems.iter().any(|name| name == "fairplay") && self.hls_fmp4.as_deref() != Some("cbcs") {
+            return Some("fairplay needs hls_fmp4 = \"cbcs\"".to_owned());
         }
         if self.titles.is_empty() || self.titles.iter().any(String::is_empty) {
             return Some("titles must name at least one pattern, such as films/**".to_owned());
         }
-        if schemes.iter().all(|(_, scheme)| scheme.is_none()) {
-            return Some("hls_ts or hls_fmp4 must name a scheme, or nothing is served".to_owned());
+        if schemes.iter().all(|(_, scheme, _)| scheme.is_none()) {
+            return Some("dash, hls_ts or hls_fmp4 must name a scheme, or nothing is served".to_owned());
         }
         if let Some(kind) = self.clear.iter().find(|kind| *kind != "audio") {
             return Some(format!("clear may hold audio only, not '{kind}'"));
@@ -73,7 +100,7 @@ impl DrmRule {
             Some(uri) if !uri.contains("{kid}") => {
                 return Some("key_uri must hold {kid}, in whose place the KID is put".to_owned());
             }
-            None if self.serve_keys.is_none() => {
+            None if self.serve_keys.is_none() && self.uses_key_urls() => {
                 return Some("players need key_uri or serve_keys to get keys".to_owned());
             }
             _ => {}

@@ -17,7 +17,7 @@ use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
 use http::{HeaderValue, Response, header, request::Parts};
 use latemux_index::media::fragment_samples::NoFragments;
-use latemux_packager::{Address, Part, Plan, Planned, plan_protected};
+use latemux_packager::{Address, Part, Plan, Planned, plan::NoCuts, plan_protected};
 use quick_cache::Equivalent;
 use std::{
     io::Write,
@@ -218,7 +218,8 @@ async fn do_work<T: Send + 'static>(
 
 /// Plans the text of a manifest.
 fn plan_text(title: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
-    let Planned::Ready(plan) = plan_protected(&title.title, address, &NoFragments, title.protection()?)?
+    let protection = title.protection()?;
+    let Planned::Ready(plan) = plan_protected(&title.title, address, &NoFragments, &NoCuts, protection)?
     else {
         return Err(Error::Internal("a manifest that needs media"));
     };

@@ -207,11 +207,14 @@ pub(crate) fn options_response() -> Response<Body> {
     let mut head = HeaderMap::with_capacity(6);
     allow_any_origin(&mut head);
     head.insert(header::ALLOW, HeaderValue::from_static(METHODS));
-    head.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    // Requests for licences are posted.
+    let methods = HeaderValue::from_static("GET, HEAD, OPTIONS, POST");
+    head.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     head.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
         HeaderValue::from_static(
-            "Range, If-Match, If-None-Match, If-Range, Accept, Authorization, Cache-Control, Origin, *",
+            "Range, If-Match, If-None-Match, If-Range, Accept, Authorization, Cache-Control, Content-Type, \
+             Origin, *",
         ),
     );
     head.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));

@@ -19,7 +19,7 @@ use latemux_packager::{
     Protection,
     protection::{KeyUri, Schemes, TrackKey},
 };
-use latemux_protect::Scheme;
+use latemux_protect::{DrmSystem, Scheme};
 use std::sync::Arc;
 
 /// The rules of an origin, with the keys that are read at the start.
@@ -31,6 +31,7 @@ pub(crate) struct KeyRules(Vec<Rule>);
 struct Rule {
     patterns: Vec<String>,
     schemes: Schemes,
+    systems: Vec<DrmSystem>,
     clear: Vec<TrackKind>,
     uri: KeyUri,
     /// Source of the keys, or a sentence for the operator that says why there are none.
@@ -100,8 +101,12 @@ impl KeyRules {
 impl Rule {
     fn new(rule: &DrmRule) -> Self {
         // The configuration was checked. A scheme that it cannot name would refuse the protocol.
-        let scheme =
-            |name: &Option<String>| name.as_ref().filter(|name| *name == "aes-128").map(|_| Scheme::Aes128);
+        let scheme = |name: &Option<String>| name.as_deref().and_then(Scheme::of_name);
+        let mut systems: Vec<DrmSystem> =
+            rule.systems.iter().filter_map(|name| DrmSystem::of_name(name)).collect();
+        if systems.is_empty() {
+            systems.push(DrmSystem::ClearKey);
+        }
         let source = match &rule.keys {
             KeysConfig { file: Some(path), .. } => file::read(path).map(KeySource::Fixed),
             KeysConfig { derive: Some(value), .. } => Secret::read(value).map(KeySource::Derived),
@@ -109,7 +114,12 @@ impl Rule {
         };
         Self {
             patterns: rule.titles.clone(),
-            schemes: Schemes { hls_cmaf: scheme(&rule.hls_fmp4), hls_ts: scheme(&rule.hls_ts) },
+            schemes: Schemes {
+                dash: scheme(&rule.dash),
+                hls_cmaf: scheme(&rule.hls_fmp4),
+                hls_ts: scheme(&rule.hls_ts),
+            },
+            systems,
             clear: rule.clear.iter().filter(|kind| *kind == "audio").map(|_| TrackKind::Audio).collect(),
             uri: rule.key_uri.clone().map_or(KeyUri::Own, KeyUri::Template),
             source,
@@ -126,7 +136,13 @@ impl Rule {
                 &derived
             }
         };
-        let protection = Protection::new(title, self.schemes, keys, &self.clear, self.uri.clone())?;
+        let protection = Protection::new(
+            title,
+            (self.schemes, self.systems.clone()),
+            keys,
+            &self.clear,
+            self.uri.clone(),
+        )?;
         Ok(TitleKeys { protection, access: self.access.clone() })
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod charge;
+pub(crate) mod cuts;
 pub(crate) mod fetch;
 pub(crate) mod first_byte_wait;
 pub(crate) mod fragments;

@@ -6,6 +6,7 @@ use crate::{
     Error,
     config::{OriginConfig, ReadConfig},
     observe::metrics::{Prefetched, Prefetches},
+    read::cuts::Cuts,
     read::fetch::Fetch,
     read::fragments::{Fragments, MoofReads},
     read::reader::SourceReader,
@@ -32,6 +33,7 @@ struct Inner {
     /// Number of segments to prefetch after a requested one.
     count: u32,
     fragments: Fragments,
+    cuts: Cuts,
     read: ReadConfig,
     /// Limits the runs at one time. A run reads one segment after another.
     room: Arc<Semaphore>,
@@ -45,7 +47,7 @@ impl Prefetch {
     /// quarter of the `in_flight` requests that a back end may have at one time.
     pub(crate) fn new(
         config: &OriginConfig,
-        fragments: Fragments,
+        (fragments, cuts): (Fragments, Cuts),
         in_flight: usize,
         counts: Arc<Prefetches>,
     ) -> Option<Self> {
@@ -57,6 +59,7 @@ impl Prefetch {
             Self(Arc::new(Inner {
                 count: config.read.prefetch,
                 fragments,
+                cuts,
                 read,
                 room: Arc::new(Semaphore::new(room)),
                 running: Mutex::default(),
@@ -158,7 +161,7 @@ impl Inner {
     async fn read_segment(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
         let mut fetch = Fetch::new(title.objects.clone(), self.read.clone(), Arc::default());
         let moofs = MoofReads::WithMedia(&mut fetch);
-        let plan = plan_segment(title, address, &self.fragments, moofs).await?;
+        let plan = plan_segment(title, address, &self.fragments, &self.cuts.of(title), moofs).await?;
         let (ranges, reach) = plan.into_sources();
         fetch.set_reach(reach);
         let mut reader = SourceReader::new(fetch, &ranges)?;

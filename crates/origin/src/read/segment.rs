@@ -6,6 +6,7 @@ use crate::{
     observe::trace::{Stage, enter_stage},
     read::{
         body::{Body, PlanBody, weight},
+        cuts::TitleCuts,
         fetch::Fetch,
         first_byte_wait::FirstByteWait,
         fragments::{Fragments, MoofReads},
@@ -16,7 +17,7 @@ use crate::{
 use latemux_cache::SegmentCache;
 use latemux_packager::{
     Address, Part, Plan, Planned,
-    plan::{Class, MediaFirst, SourceRange},
+    plan::{Class, MediaFirst, NeedsCuts, SourceRange},
     plan_protected,
 };
 use std::{ops::Range, sync::Arc};
@@ -27,6 +28,8 @@ pub(crate) enum SegmentPlan {
     Ready(Plan),
     /// The segment's length depends on its media, which must be read before the plan is complete.
     MediaFirst(MediaFirst),
+    /// The slices of the segment's video must be found before it can be encrypted.
+    CutsFirst(Box<NeedsCuts>),
 }
 
 impl SegmentPlan {
@@ -35,6 +38,7 @@ impl SegmentPlan {
         let (parts, reach) = match self {
             Self::Ready(plan) => (plan.parts, plan.reach),
             Self::MediaFirst(media) => (media.parts().to_vec(), media.reach().to_vec()),
+            Self::CutsFirst(needs) => (needs.samples().map(Part::Source).collect(), needs.reach().to_vec()),
         };
         let ranges = parts.into_iter().filter_map(|part| match part {
             Part::Source(range) if !range.range.is_empty() => Some(range),
@@ -53,14 +57,16 @@ pub(crate) async fn plan_segment(
     title: &LoadedTitle,
     address: &Address,
     fragments: &Fragments,
+    cuts: &TitleCuts<'_>,
     mut moofs: MoofReads<'_>,
 ) -> Result<SegmentPlan, Error> {
     let mut known = fragments.of(title);
     let protection = title.protection()?;
     for _ in 0..MAX_PLANS {
-        match plan_protected(&title.title, address, &known, protection)? {
+        match plan_protected(&title.title, address, &known, cuts, protection)? {
             Planned::Ready(plan) => return Ok(SegmentPlan::Ready(plan)),
             Planned::NeedsMedia(media) => return Ok(SegmentPlan::MediaFirst(media)),
+            Planned::NeedsCuts(needs) => return Ok(SegmentPlan::CutsFirst(needs)),
             Planned::Needs(needs) => {
                 enter_stage(Stage::Read);
                 known.read(needs, &mut moofs).await?;

@@ -19,26 +19,26 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-const VIDEO_KEY: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
-const AUDIO_KEY: &str = "a0b1c2d3e4f5061728394a5b6c7d8e9f";
-const VIDEO_KID: &str = "11111111111111111111111111111111";
-const AUDIO_KID: &str = "22222222222222222222222222222222";
+pub(crate) const VIDEO_KEY: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+pub(crate) const AUDIO_KEY: &str = "a0b1c2d3e4f5061728394a5b6c7d8e9f";
+pub(crate) const VIDEO_KID: &str = "11111111111111111111111111111111";
+pub(crate) const AUDIO_KID: &str = "22222222222222222222222222222222";
 
 /// Writes a file with a key for video and one for audio.
-fn two_keys() -> NamedTempFile {
+pub(crate) fn two_keys() -> NamedTempFile {
     key_file(&format!(
         r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}","tracks":"type==\"video\""}},
             {{"kid":"{AUDIO_KID}","key":"{AUDIO_KEY}","tracks":"type==\"audio\""}}]}}"#
     ))
 }
 
-fn key_file(text: &str) -> NamedTempFile {
+pub(crate) fn key_file(text: &str) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     file
 }
 
-fn rule(keys: &NamedTempFile) -> DrmRule {
+pub(crate) fn rule(keys: &NamedTempFile) -> DrmRule {
     DrmRule {
         titles: vec!["**".to_owned()],
         hls_ts: Some("aes-128".to_owned()),
@@ -49,13 +49,13 @@ fn rule(keys: &NamedTempFile) -> DrmRule {
     }
 }
 
-fn with_rules(drm: Vec<DrmRule>) -> OriginConfig {
+pub(crate) fn with_rules(drm: Vec<DrmRule>) -> OriginConfig {
     let config = OriginConfig { drm, ..config() };
     config.check().unwrap();
     config
 }
 
-async fn encrypting(rules: Vec<DrmRule>) -> Server {
+pub(crate) async fn encrypting(rules: Vec<DrmRule>) -> Server {
     Server::with(library(), with_rules(rules), None).await
 }
 
@@ -115,7 +115,8 @@ fn decrypted(body: &[u8], key: &[u8], iv: &str) -> Vec<u8> {
     cipher.decrypt_padded::<Pkcs7>(&mut body).unwrap().to_vec()
 }
 
-const TITLES: [&str; 5] = ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/buoy.mp4", "/fragmented.mp4"];
+pub(crate) const TITLES: [&str; 5] =
+    ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/buoy.mp4", "/fragmented.mp4"];
 
 /// For each segment of all titles, in TS and CMAF, I-frames, clips and joined segments: it is the
 /// clear segment, encrypted with the key and the IV of its playlist. No IV is used twice under a
@@ -220,7 +221,7 @@ async fn ranges_heads_and_etags_are_as_for_clear_titles() {
     assert_ne!(playlist(&one).await, playlist(&rekeyed).await);
 }
 
-fn refusal(response: &FullResponse) -> (u16, String) {
+pub(crate) fn refusal(response: &FullResponse) -> (u16, String) {
     (response.status.as_u16(), response.reason())
 }
 

@@ -36,6 +36,7 @@ mod responses;
 mod rig;
 mod round_trips;
 mod same_bytes;
+mod sample_encryption;
 mod selections;
 mod server;
 mod slow_clients;

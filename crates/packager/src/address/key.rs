@@ -11,21 +11,34 @@ pub(super) const KEYS: &str = "keys";
 /// The extension of keys.
 pub(super) const KEY_EXTENSION: &str = ".key";
 
-/// A key of a title, as a URL names it.
+/// The file below [`KEYS`] to which players post requests for licences of Clear Key.
+pub(super) const LICENCE: &str = "clearkey";
+
+/// A key of a title, or its licences, as a URL names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyAddress {
     /// The base of the title, as in [`Address::base`].
     pub base: String,
-    /// The key.
-    pub id: KeyId,
+    /// The key. `None` for the licences of Clear Key.
+    pub id: Option<KeyId>,
 }
 
 impl KeyAddress {
+    /// Returns true for the URL path of licences of Clear Key.
+    pub fn is_licence(path: &str) -> bool {
+        path.strip_suffix(LICENCE)
+            .and_then(|path| path.strip_suffix('/'))
+            .is_some_and(|path| path.strip_suffix(KEYS).is_some_and(|path| path.ends_with('/')))
+    }
+
     /// Parses a URL path (with its leading `/`, percent-encoded) of either form. `None` if it names
     /// no key.
     pub fn parse(settings: &Settings, path: &str) -> Option<Self> {
         let (folders, file) = path.rsplit_once('/')?;
-        let id = file.strip_suffix(KEY_EXTENSION)?.parse().ok()?;
+        let id = match file {
+            LICENCE => None,
+            file => Some(file.strip_suffix(KEY_EXTENSION)?.parse().ok()?),
+        };
         let title = folders.strip_suffix(KEYS)?.strip_suffix('/')?;
         // A manifest lies where the folder of keys lies, so its URL tells the base.
         let playlist = format!("{title}/{}.m3u8", settings.names.hls_master);
@@ -60,7 +73,17 @@ mod tests {
         ] {
             let parsed = KeyAddress::parse(&settings, &path);
             assert_eq!(parsed.as_ref().map(|key| key.base.as_str()), base, "{path}");
-            assert!(parsed.is_none_or(|key| key.id.to_string() == kid));
+            assert!(parsed.is_none_or(|key| key.id.is_some_and(|id| id.to_string() == kid)));
+        }
+    }
+
+    #[test]
+    fn licences_lie_beside_the_keys() {
+        let parsed = KeyAddress::parse(&Settings::default(), "/a/film.mp4/keys/clearkey").unwrap();
+        assert_eq!((parsed.base.as_str(), parsed.id), ("a/film.mp4", None));
+        assert!(KeyAddress::is_licence("/a/film.mp4/keys/clearkey"));
+        for path in ["/a/film.mp4/clearkey", "/a/xkeys/clearkey", "/a/keys/xclearkey", "keys/clearkey"] {
+            assert!(!KeyAddress::is_licence(path), "{path}");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{
     Address, DashTemplate, HlsContainer, Profile, Resource,
-    key::{KEY_EXTENSION, KEYS},
+    key::{KEY_EXTENSION, KEYS, LICENCE},
     name_of, native, query, rep_id,
 };
 use crate::selection::{Extent, Selection};
@@ -87,6 +87,11 @@ impl<'a> Links<'a> {
         let is_below =
             self.profile == &Profile::Native && matches!(self.manifest, Resource::HlsIFramePlaylist(..));
         format!("{}{KEYS}/{id}{KEY_EXTENSION}", if is_below { "../" } else { "" })
+    }
+
+    /// Returns the URL at which the licences of Clear Key are, below the base of the title.
+    pub(crate) fn clear_key_licence(&self) -> String {
+        format!("{KEYS}/{LICENCE}")
     }
 
     /// Returns `StreamIndex@Url` of tracks with a stem, with placeholders that a player fills in.

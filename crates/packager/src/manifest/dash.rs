@@ -7,6 +7,7 @@
 
 mod adaptation;
 mod describe;
+mod protection;
 
 use super::{
     MICROS, carries_none, check_size, is_listed,
@@ -18,6 +19,7 @@ use crate::{
     PackError,
     address::{DashTemplate, Links},
     carry::Protocol,
+    protection::Protection,
     selection::{Extent, Selected},
     sizes::min_buffer_millis,
 };
@@ -36,12 +38,15 @@ pub(crate) fn mpd(
     selected: &Selected<'_>,
     links: &Links<'_>,
     template: DashTemplate,
+    protection: Option<&Protection>,
 ) -> Result<String, PackError> {
     let title = selected.title();
-    let carried = (0..title.tracks().len())
-        .filter(|&i| is_listed(title, i, Protocol::Dash))
-        .map(|i| Representation::new(selected, i, links));
-    let sets = adaptation::group(carried);
+    let carried = (0..title.tracks().len()).filter(|&i| is_listed(title, i, Protocol::Dash)).map(|i| {
+        let name = &title.tracks()[i].name;
+        let cover = protection.map(|p| p.cover(Protocol::Dash, std::slice::from_ref(name)));
+        Ok(Representation::new(selected, i, links, cover.transpose()?.flatten()))
+    });
+    let sets = adaptation::group(carried.collect::<Result<Vec<_>, PackError>>()?);
     if sets.is_empty() {
         return Err(carries_none(title, Protocol::Dash));
     }
@@ -61,9 +66,13 @@ pub(crate) fn mpd(
         .unwrap_or(zero);
 
     let scte214 = representations().any(|r| r.video().is_some_and(|v| v.supplemental.is_some()));
+    let is_encrypted = representations().any(|r| r.cover.is_some());
     let mut xml = Xml::new();
     xml.tag("MPD")
         .attr("xmlns", "urn:mpeg:dash:schema:mpd:2011")
+        .attr_if("xmlns:cenc", is_encrypted.then_some("urn:mpeg:cenc:2013"))
+        .attr_if("xmlns:mspr", is_encrypted.then_some("urn:microsoft:playready"))
+        .attr_if("xmlns:dashif", is_encrypted.then_some("https://dashif.org/CPS"))
         .attr_if("xmlns:scte214", scte214.then_some("urn:scte:dash:scte214-extensions"))
         .attr("profiles", "urn:mpeg:dash:profile:isoff-live:2011")
         .attr("type", "static")
@@ -74,7 +83,7 @@ pub(crate) fn mpd(
     xml.tag("Period").attr("id", 1).attr("start", "PT0S").children();
     let writer = MpdWriter::new(&sets, links, template, start);
     for (number, set) in (1..).zip(&sets) {
-        writer.write_set(&mut xml, number, set)?;
+        writer.write_set(&mut xml, number, (set, &sets))?;
     }
     Ok(xml.finish())
 }
@@ -105,7 +114,12 @@ impl<'a> MpdWriter<'a> {
         }
     }
 
-    fn write_set(&self, xml: &mut Xml, number: u32, set: &AdaptationSet<'_>) -> Result<(), PackError> {
+    fn write_set(
+        &self,
+        xml: &mut Xml,
+        number: u32,
+        (set, sets): (&AdaptationSet<'_>, &[AdaptationSet<'_>]),
+    ) -> Result<(), PackError> {
         let Some(first) = set.representations.first() else { return Ok(()) };
         let kind = first.track.kind;
         let language = &first.track.language;
@@ -135,6 +149,13 @@ impl<'a> MpdWriter<'a> {
             TrackKind::Audio | TrackKind::Video => "main",
         };
         // In the order of the schema: elements of RepresentationBaseType come first.
+        if let Some(cover) = &first.cover {
+            protection::write(xml, cover, self.links);
+        }
+        if let Some(others) = set.switchable(sets, number) {
+            let scheme = "urn:mpeg:dash:adaptation-set-switching:2016";
+            descriptor(xml, "SupplementalProperty", scheme, others);
+        }
         if let Media::Video(video) = &first.track.codec.media {
             describe::colour(xml, video, self.has_sdr);
         }

@@ -83,7 +83,7 @@ impl<'a> IsmvFile<'a> {
             compatible: [*b"piff", *b"iso6"].map(FourCc).to_vec(),
             is_segment: false,
         };
-        InitSegment { brands, timescale: SCALE, duration, tracks }.to_bytes()
+        InitSegment { brands, timescale: SCALE, duration, tracks, pssh: Vec::new() }.to_bytes()
     }
 
     /// Iterates over the fragments by time, and for equal times in the order of the tracks.

@@ -1,12 +1,15 @@
 //! The planner: finds the tracks, segments and samples of a request and makes a plan of them.
 
-use super::{Class, MediaFirst, Needs, Part, Plan, Planned, SourceRange, TS_TYPE};
+use super::{
+    Class, CutSamples, KnownCuts, MediaFirst, Needs, NeedsCuts, Part, Plan, Planned, SourceRange, TS_TYPE,
+};
 use crate::{
     Address, PackError,
     address::{Profile, displayed_rep_id, rep_id},
     carry::{Protocol, find_carried},
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
-    segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, smooth, ts},
+    protection::Cover,
+    segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, smooth, ts},
     selection::{SampleOrder, Selected},
 };
 use bytes::Bytes;
@@ -16,6 +19,8 @@ use latemux_index::{
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
+use latemux_isobmff::boxes::senc::SampleEncryption;
+use latemux_protect::{CutReader, PackedCuts};
 use std::{fmt::Write as _, ops::Range};
 
 /// The inputs of every plan.
@@ -25,6 +30,15 @@ pub(super) struct Planner<'a> {
     pub(super) title: &'a Title,
     pub(super) address: &'a Address,
     pub(super) known: &'a dyn KnownFragments,
+    /// The encryption of samples, if they are to be encrypted one by one.
+    pub(super) sealing: Option<Sealing<'a>>,
+}
+
+/// The inputs of the encryption of samples.
+#[derive(Clone, Copy)]
+pub(super) struct Sealing<'a> {
+    pub(super) cover: &'a Cover<'a>,
+    pub(super) cuts: &'a dyn KnownCuts,
 }
 
 impl<'a> Planner<'a> {
@@ -84,8 +98,17 @@ impl<'a> Planner<'a> {
 
     pub(super) fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
         let (_, track) = find_carried(self.title, protocol, name)?;
-        let what = format_args!("cmaf init {}", displayed_rep_id(name));
-        Ok(self.init(track.kind, what, cmaf::init(track)))
+        let Some(Sealing { cover, .. }) = self.sealing else {
+            let what = format_args!("cmaf init {}", displayed_rep_id(name));
+            return Ok(self.init(track.kind, what, cmaf::init(track)));
+        };
+        let encryption = cover.track_encryption(track.kind == TrackKind::Video);
+        let init = cmaf::encrypted_init(track, &encryption, cover.pssh());
+        let what = format_args!("cmaf init {}{}", displayed_rep_id(name), cover.systems_text());
+        Ok(match self.init(track.kind, what, init) {
+            Planned::Ready(plan) => Planned::Ready(Plan { digest: cover.digest(plan.digest), ..plan }),
+            other => other,
+        })
     }
 
     /// Plans a CMAF segment by its number (1-based).
@@ -158,11 +181,77 @@ impl<'a> Planner<'a> {
         if samples.is_empty() {
             return Err(none());
         }
-        let (parts, more) = parts(&segment, &samples)?;
         let cut = cut_text(self.selected, &[index], segment.number, choice, &[Some(&segment)]);
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
         let content_type = cmaf_type(self.title.track(title_track).kind);
+        if let Some(sealing) = self.sealing {
+            let clear = ClearSegment {
+                index,
+                number: segment.number + 1,
+                digest: self.digest(format_args!("{what}{cut}")),
+                content_type,
+                reach,
+            };
+            return self.sealed(sealing, clear, &samples);
+        }
+        let (parts, more) = parts(&segment, &samples)?;
         Ok(self.ready(Class::Media, content_type, format_args!("{what}{more}{cut}"), parts, reach))
+    }
+
+    /// Plans a CMAF segment whose samples are encrypted.
+    fn sealed(
+        &self,
+        Sealing { cover, cuts }: Sealing<'_>,
+        clear: ClearSegment,
+        samples: &[Sample],
+    ) -> Result<Planned, PackError> {
+        let title_track = &self.title.tracks()[clear.index];
+        let (object, track) = (title_track.object, self.title.track(title_track));
+        let ClearSegment { number, content_type, reach, .. } = clear;
+        let digest = cover.digest(clear.digest);
+        let is_video = track.kind == TrackKind::Video;
+        let mut known = None;
+        if is_video {
+            let of = CutSamples::of(object, track.id, samples);
+            known = cuts.get(&of);
+            if known.is_none() {
+                let none = PackError::CannotProtect("video other than AVC and HEVC");
+                return Ok(Planned::NeedsCuts(Box::new(NeedsCuts {
+                    of,
+                    track: title_track.name.to_string(),
+                    samples: samples.iter().map(|sample| (sample.offset, sample.size)).collect(),
+                    reader: CutReader::new(&track.codec).ok_or(none)?,
+                    digest,
+                    content_type,
+                    reach,
+                    found: PackedCuts::default(),
+                    buffer: Vec::new(),
+                })));
+            }
+        }
+        let seal = cover.of_samples(is_video, self.title.objects()[object].fingerprint);
+        let places = samples.iter().map(|sample| (sample.offset, sample.size));
+        let sealed = seal
+            .seal(places, known.as_deref())
+            .map_err(|problem| PackError::CannotCut { track: title_track.name.to_string(), problem })?;
+        let encryption = SampleEncryption {
+            samples: sealed.samples,
+            has_subsamples: is_video,
+            entries: &sealed.entries,
+            sizes: &sealed.sizes,
+        };
+        let parts = cmaf::encrypted_media(object, number, samples, &encryption)?;
+        let head = parts.first().map_or(0, Part::len);
+        let head = u32::try_from(head).map_err(|_| PackError::TooLarge("a moof of 4 GiB"))?;
+        Ok(Planned::Ready(Plan {
+            content_type,
+            content_length: parts.iter().map(Part::len).sum(),
+            digest,
+            class: Class::Media,
+            parts,
+            transform: Some(Box::new(EncryptedSamples(sealed.cipher(cover.key, head)))),
+            reach,
+        }))
     }
 
     /// Returns the samples of a segment, or the ranges that must be read to know them.
@@ -239,6 +328,9 @@ impl<'a> Planner<'a> {
 
     /// Plans the init segment of tracks that share segments of fMP4.
     pub(super) fn muxed_init(&self, names: &[TrackName]) -> Result<Planned, PackError> {
+        if self.sealing.is_some() {
+            return Err(PackError::CannotProtect("segments of several tracks"));
+        }
         let tracks = self.together(Protocol::HlsCmaf, names)?;
         let ids: Vec<String> =
             tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks()[index].name)).collect();
@@ -267,6 +359,9 @@ impl<'a> Planner<'a> {
         plan: impl FnOnce(MuxedSegment<'a>) -> Result<Planned, PackError>,
     ) -> Result<Planned, PackError> {
         let all = || joined_names(names);
+        if self.sealing.is_some() {
+            return Err(PackError::CannotProtect("segments of several tracks"));
+        }
         let tracks = self.together(protocol, names)?;
         let is_video = tracks.iter().all(|(_, track)| track.kind == TrackKind::Video);
         if choice == SampleChoice::IFrame && !is_video {
@@ -354,6 +449,18 @@ impl<'a> Planner<'a> {
             Ok((smooth::media(&clock, (index, title_track.object), segment, samples)?, ""))
         })
     }
+}
+
+/// A segment of one track that is to be encrypted.
+struct ClearSegment {
+    /// Index into [`Title::tracks`].
+    index: usize,
+    /// Number of the segment, 1-based.
+    number: u32,
+    /// Digest of its clear form.
+    digest: u128,
+    content_type: &'static str,
+    reach: Vec<SourceRange>,
 }
 
 /// A segment of tracks packed together.

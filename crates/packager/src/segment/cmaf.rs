@@ -9,13 +9,13 @@
 use super::{MAX_SAMPLES, TrackShare, priority::Priority};
 use crate::{PackError, part::Part};
 use bytes::Bytes;
-use latemux_index::{Sample, Track, table::batches::SampleBatch};
+use latemux_index::{Sample, Track, media::TrackKind, table::batches::SampleBatch};
 use latemux_isobmff::{
     FourCc, Timescale,
-    boxes::{ftyp::FileType, trex::Trex},
+    boxes::{ftyp::FileType, senc::SampleEncryption, sinf::TrackEncryption, trex::Trex},
     emit::{
         EmitSample, FragmentShape, FragmentSpec, InitSegment, InitTrack, ReorderedSpec, WriteBox as _,
-        fragment, fragment_size, muxed_fragment, reordered_fragment, segment_type,
+        encrypted_fragment, fragment, fragment_size, muxed_fragment, reordered_fragment, segment_type,
     },
     sample_flags,
 };
@@ -31,6 +31,15 @@ pub(crate) fn init(track: &Track) -> Bytes {
     InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes()
 }
 
+/// Returns the init segment of a track whose samples are encrypted, with `pssh` boxes.
+pub(crate) fn encrypted_init(track: &Track, encryption: &TrackEncryption, pssh: Vec<Bytes>) -> Bytes {
+    let entry = track.sample_entry.encrypted(track.kind == TrackKind::Video, encryption);
+    let described = InitTrack { sample_entries: vec![entry], ..init_track(TRACK_ID, track) };
+    let mut init = InitSegment::cmaf(described, u64::try_from(track.end).ok());
+    init.pssh = pssh;
+    init.to_bytes()
+}
+
 /// Returns the init segment of tracks that share segments. The `track_ID`s count from 1.
 pub(crate) fn muxed_init(tracks: &[&Track]) -> Bytes {
     let tracks: Vec<InitTrack> = (TRACK_ID..).zip(tracks).map(|(id, track)| init_track(id, track)).collect();
@@ -41,7 +50,7 @@ pub(crate) fn muxed_init(tracks: &[&Track]) -> Bytes {
         is_segment: false,
     };
     let timescale = tracks.first().map_or(Timescale::MILLIS, |track| track.timescale);
-    InitSegment { brands, timescale, duration: None, tracks }.to_bytes()
+    InitSegment { brands, timescale, duration: None, tracks, pssh: Vec::new() }.to_bytes()
 }
 
 /// Returns the description of a track in a `moov`.
@@ -64,14 +73,38 @@ pub(crate) fn init_track(track_id: u32, track: &Track) -> InitTrack {
 /// Returns the parts of a media segment with samples of an object. `number` is the 1-based number
 /// of the segment and its fragment. Fails with [`PackError::TooLarge`] for too many samples.
 pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
+    media_with(object, number, samples, None)
+}
+
+/// Returns the parts of [`media`], whose samples are yet to be encrypted. The first part is the
+/// clear head.
+pub(crate) fn encrypted_media(
+    object: usize,
+    number: u32,
+    samples: &[Sample],
+    encryption: &SampleEncryption<'_>,
+) -> Result<Vec<Part>, PackError> {
+    media_with(object, number, samples, Some(encryption))
+}
+
+fn media_with(
+    object: usize,
+    number: u32,
+    samples: &[Sample],
+    encryption: Option<&SampleEncryption<'_>>,
+) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
     // Room for `styp`. `fragment` reserves its own.
     let mut head = Vec::with_capacity(64);
     segment_type(&BRANDS).write(&mut head);
     // The output timeline starts at 0 or later. Wrong times of a source are no error here.
     let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
-    fragment(&spec(number, decode_time, &emitted), &mut head)
-        .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
+    let spec = spec(number, decode_time, &emitted);
+    let written = match encryption {
+        Some(encryption) => encrypted_fragment(&spec, encryption, &mut head),
+        None => fragment(&spec, &mut head),
+    };
+    written.map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
     let ends = samples.iter().map(|s| s.offset + u64::from(s.size));
     let slices = ends.zip(samples.iter().skip(1)).filter(|(end, next)| *end != next.offset).count();
     let mut parts = Vec::with_capacity(slices + 2);

@@ -1,8 +1,8 @@
-//! Segments that are encrypted as a whole.
+//! Encrypted segments: as a whole, or sample by sample.
 
 use crate::part::{Transform, Trimmed};
 use bytes::BytesMut;
-use latemux_protect::SegmentCipher;
+use latemux_protect::{SampleCipher, SegmentCipher};
 use std::ops::Range;
 
 /// Bytes of a block.
@@ -53,5 +53,26 @@ impl Transform for EncryptedSegment {
             None => 0..end,
         };
         Trimmed { input, before: window.start }
+    }
+}
+
+/// Encrypts the samples of a segment. The segment keeps its length.
+#[derive(Debug)]
+pub(crate) struct EncryptedSamples(pub(crate) SampleCipher);
+
+impl Transform for EncryptedSamples {
+    fn write(&mut self, input: &[u8], out: &mut BytesMut) {
+        self.0.write(input, out);
+    }
+
+    fn finish(&mut self, _: &mut BytesMut) {}
+
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.0.heap_bytes()
+    }
+
+    fn trim(&mut self, window: Range<u64>) -> Trimmed {
+        let start = self.0.skip(window.start);
+        Trimmed { input: start..window.end, before: window.start - start }
     }
 }

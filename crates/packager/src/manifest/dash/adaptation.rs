@@ -7,14 +7,16 @@ use crate::{
         access_point::access_point_type, constant_frame_rate, picture::Picture, reduced, timeline::Timeline,
         video_of,
     },
+    protection::Cover,
     selection::{Extent, Selected},
-    sizes::{Bitrate, SegmentSize, sized_segments},
+    sizes::{Bitrate, SegmentSize, sized_encrypted},
 };
 use latemux_index::{Track, media::TrackKind};
 use latemux_isobmff::{
     Time, Timescale,
     codec::{Config, Media, Video, VideoRange},
 };
+use latemux_protect::KeyId;
 use std::mem::{Discriminant, discriminant};
 
 /// One track of the title.
@@ -36,15 +38,22 @@ pub(super) struct Representation<'a> {
     pub(super) first: u32,
     /// `Whole` if its segments are those of the whole title.
     pub(super) extent: Extent,
+    /// Its encryption, if it is encrypted.
+    pub(super) cover: Option<Cover<'a>>,
 }
 
 impl<'a> Representation<'a> {
     /// Creates the representation of a track of the title. `index` must be in range.
-    pub(super) fn new(selected: &'a Selected<'_>, index: usize, links: &Links<'_>) -> Self {
+    pub(super) fn new(
+        selected: &'a Selected<'_>,
+        index: usize,
+        links: &Links<'_>,
+        cover: Option<Cover<'a>>,
+    ) -> Self {
         let title = selected.title();
         let title_track = &title.tracks()[index];
         let track = title.track(title_track);
-        let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
+        let (segments, timescale) = sized_encrypted(title, &[index], Protocol::Dash, cover.as_ref());
         let is_video = track.kind == TrackKind::Video;
         Self {
             track,
@@ -58,6 +67,7 @@ impl<'a> Representation<'a> {
             times: &title_track.times,
             first: title_track.first,
             extent: selected.extent_of_all(&[index]),
+            cover,
         }
     }
 
@@ -83,6 +93,8 @@ impl<'a> Representation<'a> {
 #[derive(Debug)]
 pub(super) struct AdaptationSet<'a> {
     key: SetKey<'a>,
+    /// The content key that all representations have.
+    content_key: Option<KeyId>,
     pub(super) representations: Vec<Representation<'a>>,
 }
 
@@ -118,19 +130,28 @@ impl<'a> SetKey<'a> {
 }
 
 /// Groups representations into sets, both in the order of the input.
-pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>>) -> Vec<AdaptationSet<'a>> {
-    let mut sets: Vec<AdaptationSet<'a>> = Vec::new();
+pub(super) fn group(representations: Vec<Representation<'_>>) -> Vec<AdaptationSet<'_>> {
+    let mut sets: Vec<AdaptationSet<'_>> = Vec::new();
     for representation in representations {
         let key = SetKey::of(representation.track);
-        match sets.iter_mut().find(|set| set.key == key) {
+        let content_key = representation.cover.as_ref().map(|cover| cover.key.id());
+        match sets.iter_mut().find(|set| set.key == key && set.content_key == content_key) {
             Some(set) => set.representations.push(representation),
-            None => sets.push(AdaptationSet { key, representations: vec![representation] }),
+            None => sets.push(AdaptationSet { key, content_key, representations: vec![representation] }),
         }
     }
     sets
 }
 
 impl AdaptationSet<'_> {
+    /// Returns the numbers, from 1 on, of the other sets that differ from this one by their key
+    /// alone. `None` if there are none.
+    pub(super) fn switchable(&self, sets: &[AdaptationSet<'_>], own: u32) -> Option<String> {
+        let others = (1_u32..).zip(sets).filter(|(number, set)| *number != own && set.key == self.key);
+        let others: Vec<String> = others.map(|(number, _)| number.to_string()).collect();
+        (!others.is_empty()).then(|| others.join(","))
+    }
+
     /// True if segments of the same number begin and end at the same times in all representations,
     /// and so none overlaps another one's neighbours (§5.3.3.2). A representation may end early.
     pub(super) fn is_aligned(&self) -> bool {

@@ -10,14 +10,15 @@ use crate::{
     segment::PackedTracks,
     selection::Selected,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use latemux_index::title::{Segment, TrackName};
-use latemux_protect::KeyId;
+use latemux_protect::{DrmSystem, KeyId, Scheme, systems::playready_object};
 use std::{collections::BTreeSet, time::Duration};
 
 /// The keys of the segments of one playlist.
 ///
-/// All segments have one key. Unless an IV was given with it, each segment has an IV of its own,
-/// and so a tag.
+/// All segments have one key. If they are encrypted as a whole, and no IV was given with the key,
+/// each segment has an IV of its own, and so a tag.
 #[derive(Debug)]
 pub(super) struct SegmentKeys<'a> {
     cover: Cover<'a>,
@@ -90,6 +91,12 @@ impl KeyWriter<'_> {
     /// Writes the tag before a segment (0-based), unless the one before it applies.
     pub(super) fn write(&mut self, number: u32, playlist: &mut String) {
         let SegmentKeys { cover, uri, .. } = self.keys;
+        if cover.scheme.is_of_samples() {
+            if !std::mem::replace(&mut self.is_written, true) {
+                write_sample_keys("EXT-X-KEY", cover, uri, playlist);
+            }
+            return;
+        }
         let given = cover.key.iv();
         if given.is_some() && std::mem::replace(&mut self.is_written, true) {
             return;
@@ -116,7 +123,10 @@ pub(super) fn write_session_keys<'a>(
     for track in tracks {
         let Some(cover) = protection.cover(protocol, std::slice::from_ref(track))? else { continue };
         let id = cover.key.id();
-        if written.insert(id) {
+        let is_new = written.insert(id);
+        if is_new && cover.scheme.is_of_samples() {
+            write_sample_keys("EXT-X-SESSION-KEY", &cover, &uri(protection, links, id), playlist);
+        } else if is_new {
             PlaylistTag::new("EXT-X-SESSION-KEY")
                 .plain("METHOD", "AES-128")
                 .quoted("URI", &uri(protection, links, id))
@@ -124,6 +134,38 @@ pub(super) fn write_session_keys<'a>(
         }
     }
     Ok(())
+}
+
+/// Writes a tag for each DRM system by which players get the key of encrypted samples.
+fn write_sample_keys(name: &str, cover: &Cover<'_>, uri: &str, playlist: &mut String) {
+    let method = if cover.scheme == Scheme::Cbcs { "SAMPLE-AES" } else { "SAMPLE-AES-CTR" };
+    let tag = |uri: &str| PlaylistTag::new(name).plain("METHOD", method).quoted("URI", uri);
+    let id = cover.key.id();
+    for system in cover.systems {
+        let tag = match system {
+            DrmSystem::Widevine => {
+                let pssh = system.pssh(cover.key, cover.scheme).unwrap_or_default();
+                tag(&format!("data:text/plain;base64,{}", STANDARD.encode(pssh)))
+                    .plain("KEYID", format_args!("0x{id}"))
+                    .quoted("KEYFORMAT", &format!("urn:uuid:{}", system.uuid()))
+            }
+            DrmSystem::PlayReady => {
+                let object = playready_object(cover.key, cover.scheme);
+                tag(&format!("data:text/plain;charset=UTF-16;base64,{}", STANDARD.encode(object)))
+                    .quoted("KEYFORMAT", "com.microsoft.playready")
+            }
+            // Its licence brings the IV.
+            DrmSystem::FairPlay => {
+                tag(&format!("skd://{id}")).quoted("KEYFORMAT", "com.apple.streamingkeydelivery")
+            }
+            DrmSystem::ClearKey if cover.scheme == Scheme::Cbcs => {
+                let iv = u128::from_be_bytes(cover.key.constant_iv());
+                tag(uri).plain("IV", format_args!("0x{iv:032x}")).quoted("KEYFORMAT", "identity")
+            }
+            DrmSystem::ClearKey => tag(uri).quoted("KEYFORMAT", "identity"),
+        };
+        tag.quoted("KEYFORMATVERSIONS", "1").write(playlist);
+    }
 }
 
 fn uri(protection: &Protection, links: &Links<'_>, id: KeyId) -> String {

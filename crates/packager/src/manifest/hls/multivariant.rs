@@ -37,7 +37,8 @@ pub(crate) fn multivariant(
 ) -> Result<String, PackError> {
     let title = selected.title();
     let protocol = protocol_of(title, container);
-    let list = Multivariant { title, links, protocol, rates: Rates::new(title, protocol, selected.minimum) };
+    let rates = Rates::new(title, protocol, selected.minimum, protection);
+    let list = Multivariant { title, links, protocol, rates };
     let video = carried(title, TrackKind::Video, protocol);
     let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {

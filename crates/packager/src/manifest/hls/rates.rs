@@ -4,8 +4,12 @@ use super::{least_target, listed_segments, packed_for_playlist};
 use crate::{
     carry::Protocol,
     manifest::MICROS,
+    protection::Protection,
     segment::{PackedTracks, ts::PSI_BYTES},
-    sizes::{Bitrate, SegmentSize, iframe_sizes, packed_sizes, segment_and_iframe_sizes, tail_bytes},
+    sizes::{
+        Bitrate, SegmentSize, add_encryption, iframe_sizes, packed_sizes, segment_and_iframe_sizes,
+        tail_bytes,
+    },
 };
 use latemux_index::Title;
 use std::{cell::OnceCell, time::Duration};
@@ -16,6 +20,7 @@ pub(super) struct Rates<'a> {
     title: &'a Title,
     protocol: Protocol,
     minimum: Option<Duration>,
+    protection: Option<&'a Protection>,
     /// For each track: bytes of its segments without PAT and PMT, and of its I-frames.
     own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
     /// For each track: bit rates of the playlist of it alone.
@@ -23,10 +28,15 @@ pub(super) struct Rates<'a> {
 }
 
 impl<'a> Rates<'a> {
-    pub(super) fn new(title: &'a Title, protocol: Protocol, minimum: Option<Duration>) -> Self {
+    pub(super) fn new(
+        title: &'a Title,
+        protocol: Protocol,
+        minimum: Option<Duration>,
+        protection: Option<&'a Protection>,
+    ) -> Self {
         let own = title.tracks().iter().map(|_| OnceCell::new()).collect();
         let alone = title.tracks().iter().map(|_| OnceCell::new()).collect();
-        Self { title, protocol, minimum, own, alone }
+        Self { title, protocol, minimum, protection, own, alone }
     }
 
     /// Returns the bit rates of the media playlist of tracks, lead first.
@@ -84,11 +94,17 @@ impl<'a> Rates<'a> {
 
     fn computed(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
         let compute = || {
-            let (mut own, iframes) = match self.minimum {
+            let (mut own, mut iframes) = match self.minimum {
                 None => segment_and_iframe_sizes(self.title, track, self.protocol),
                 Some(_) => (self.sizes(&[track]), iframe_sizes(self.title, track, self.protocol)),
             };
             own.iter_mut().for_each(|size| *size -= self.psi());
+            let name = &self.title.tracks()[track].name;
+            let cover = self.protection.map(|p| p.cover(self.protocol, std::slice::from_ref(name)));
+            if let (Some(Ok(Some(cover))), Some(packed)) = (cover, self.pack(&[track])) {
+                add_encryption(self.title, &packed, track, &cover, &mut own);
+                iframes.iter_mut().for_each(|size| *size += cover.added_bytes(true, 1));
+            }
             (own, iframes)
         };
         self.own.get(track).map(|cell| cell.get_or_init(compute))
