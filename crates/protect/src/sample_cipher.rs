@@ -68,6 +68,11 @@ impl SampleCipher {
         self.spans.capacity() * size_of::<Span>()
     }
 
+    /// Returns true if the bytes of a block are held back until all of it is known.
+    pub fn holds_back(&self) -> bool {
+        self.pattern != Pattern::Counter
+    }
+
     /// Leaves out bytes before a position, as far as that is possible without reading them: up to
     /// the last point before it where a chain or a counter begins. Returns their number. Must be
     /// called before any input is written.

@@ -73,6 +73,7 @@ impl Transform for EncryptedSamples {
 
     fn trim(&mut self, window: Range<u64>) -> Trimmed {
         let start = self.0.skip(window.start);
-        Trimmed { input: start..window.end, before: window.start - start }
+        let more = if self.0.holds_back() { BLOCK - 1 } else { 0 };
+        Trimmed { input: start..window.end.saturating_add(more), before: window.start - start }
     }
 }
