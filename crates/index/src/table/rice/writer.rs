@@ -76,8 +76,13 @@ impl BitWriter {
         for (code, &value) in skewed.iter_mut().zip(values) {
             *code = value - min;
         }
-        if unit > 1 {
-            skewed.iter_mut().for_each(|code| *code /= unit);
+        // Units are often powers of two. A shift is vectorised, and a division is not.
+        let shift = unit.trailing_zeros();
+        if shift > 0 {
+            skewed.iter_mut().for_each(|code| *code >>= shift);
+        }
+        if unit >> shift > 1 {
+            skewed.iter_mut().for_each(|code| *code /= unit >> shift);
         }
         let middle = usual(skewed);
         let mut centred = [0; BLOCK];
@@ -159,12 +164,15 @@ impl BitWriter {
 fn common_unit(values: &[u32], min: u32) -> u32 {
     let mut unit = 0;
     let mut last = 0;
+    // The unit is at least the largest power of two that divides all differences.
+    let bits = values.iter().fold(0, |bits, &value| bits | (value - min));
+    let least = bits & bits.wrapping_neg();
     for &value in values {
         let difference = value - min;
         if difference != last {
             last = difference;
             unit = gcd(difference, unit);
-            if unit == 1 {
+            if unit == least {
                 break;
             }
         }
@@ -180,13 +188,19 @@ fn usual(values: &[u32]) -> u32 {
     for (to, from) in some.iter_mut().zip(values.iter().step_by(4)) {
         *to = *from;
     }
-    // Counting smaller values is vectorised, and so takes less time than sorting.
-    let has_middle_rank = |value: &&u32| {
-        let smaller = some.iter().map(|other| u32::from(other < *value)).sum::<u32>();
-        let up_to = some.iter().map(|other| u32::from(other <= *value)).sum::<u32>();
-        smaller <= middle && middle < up_to
-    };
-    some.iter().find(has_middle_rank).copied().unwrap_or(0)
+    // Counting the smaller values of each is vectorised, and so takes less time than sorting.
+    // Vectors of signed numbers are compared in one instruction.
+    let ordered = some.map(|value| (value ^ 1 << 31).cast_signed());
+    let (mut smaller, mut up_to) = ([0; BLOCK / 4], [0; BLOCK / 4]);
+    for other in ordered {
+        for ((smaller, up_to), &value) in smaller.iter_mut().zip(&mut up_to).zip(&ordered) {
+            *smaller += u32::from(other < value);
+            *up_to += u32::from(other <= value);
+        }
+    }
+    let ranks = smaller.iter().zip(&up_to);
+    let found = ranks.zip(&some).find(|((smaller, up_to), _)| **smaller <= middle && middle < **up_to);
+    found.map_or(0, |(_, &value)| value)
 }
 
 fn sum(codes: &[u32]) -> u64 {
