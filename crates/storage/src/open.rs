@@ -190,6 +190,12 @@ pub(crate) fn any_bucket(url: &Url, options: &Options, account: &Arc<Account>) -
         }
         "az" => {
             let mut builder = MicrosoftAzureBuilder::from_env();
+            let value = |key: AzureConfigKey| builder.get_config_value(&key);
+            let is_emulator = value(AzureConfigKey::UseEmulator).is_some_and(|value| value == "true");
+            if value(AzureConfigKey::AccountName).is_none() && !is_emulator {
+                let detail = "AZURE_STORAGE_ACCOUNT_NAME is not set: it names the storage account".to_owned();
+                return Err(OpenError::Settings { name: without_secrets(url.as_str()), detail });
+            }
             if let Some(address) = builder.get_config_value(&AzureConfigKey::Endpoint) {
                 builder = builder.with_endpoint(endpoint("AZURE_STORAGE_ENDPOINT", &address)?.to_owned());
             }

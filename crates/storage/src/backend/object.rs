@@ -48,6 +48,8 @@ struct Service {
     prefix: Key,
     /// Longest time to sign a request. It may wait for requests for credentials, one after another.
     sign_timeout: Duration,
+    /// Variables of the environment that may hold the credentials.
+    variables: &'static str,
 }
 
 trait Lists: PaginatedListStore + std::fmt::Debug {}
@@ -131,15 +133,29 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
     StorageError::BadResponse { key: key.to_string(), detail: e.to_string() }
 }
 
+/// Names the variables that hold the credentials of a service, by the address of a bucket.
+fn variables(address: &str) -> &'static str {
+    match address.split("://").next() {
+        Some("gs") => "GOOGLE_APPLICATION_CREDENTIALS",
+        Some("az") => {
+            "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID"
+        }
+        _ => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    }
+}
+
 /// Converts the error of a request that was not sent because there are no credentials for it.
-fn no_credentials(key: &Key, e: &object_store::Error) -> StorageError {
+/// `variables` are those that could hold them.
+fn no_credentials(key: &Key, e: &object_store::Error, variables: &str) -> StorageError {
     let key_text = key.to_string();
     match error(key, e) {
         StorageError::BadResponse { detail, .. } => {
-            StorageError::WrongCredentials { key: key_text, detail: format!("no credentials: {detail}") }
+            let detail = format!("no credentials: set {variables} ({detail})");
+            StorageError::WrongCredentials { key: key_text, detail }
         }
         StorageError::Unavailable { detail, .. } => {
-            let detail = format!("no credentials: their source cannot be asked: {detail}");
+            let detail =
+                format!("no credentials: set {variables}, or make their source reachable ({detail})");
             StorageError::Unavailable { key: key_text, detail }
         }
         other => other,
@@ -199,7 +215,7 @@ impl RequestBuilder for Service {
                 // Before a request is signed, only the credentials can fail.
                 Err(e) => {
                     tracing::warn!(%key, error = %e, "no credentials");
-                    no_credentials(key, &e)
+                    no_credentials(key, &e, self.variables)
                 }
                 Ok(_) => {
                     let detail = "object_store did not hand the request over".to_owned();
@@ -219,7 +235,9 @@ impl Bucket {
     {
         let service = Arc::new(service);
         let sign_timeout = client.document_timeout();
-        let service = Service { objects: Arc::clone(&service) as _, lists: service, prefix, sign_timeout };
+        let variables = variables(&name);
+        let objects = Arc::clone(&service) as _;
+        let service = Service { objects, lists: service, prefix, sign_timeout, variables };
         let fetch = Arc::new(Fetch::new(client, service.clone()));
         Self { fetch, service, name }
     }
@@ -241,7 +259,7 @@ impl Bucket {
         let page = self.service.lists.list_paginated((!prefix.is_empty()).then_some(&prefix), options).await;
         let page = page.map_err(|e| match sent.0.load(Relaxed) {
             true => error(folder, &e),
-            false => no_credentials(folder, &e),
+            false => no_credentials(folder, &e, self.service.variables),
         })?;
         // Sorted by name. A folder and an object may have the same name.
         let below = |path: &Path| {
