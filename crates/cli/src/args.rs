@@ -1,23 +1,26 @@
 //! The command line.
 
-use crate::address::{AdminAddress, listen_address};
+use crate::address::ListenAddress;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use latemux_cache::Config as CacheConfig;
 use latemux_origin::OriginConfig;
 use latemux_quantity::{ByteSize, TimeSpan};
 use latemux_storage::{Options, StreamCount};
-use std::{fmt::Display, net::SocketAddr, path::PathBuf};
+use std::{fmt::Display, path::PathBuf};
 
 /// Serve stored MP4 files as video on demand: HLS, DASH, Smooth Streaming and HDS.
 ///
 /// Manifests and segments are made when players request them. Media is read from a folder, an HTTP
 /// server or a bucket. Other commands prepare, inspect and test titles.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(version = VERSION, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// Version and, in optimised builds, the commit.
+pub(crate) const VERSION: &str = env!("LATEMUX_VERSION");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +52,7 @@ pub(crate) enum Command {
 }
 
 /// Serve media from a folder, an HTTP server or a bucket
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Serve {
     /// Media to serve: ./folder, https://host/path/, s3://bucket/prefix, gs://… or az://…
     pub(crate) source: Option<String>,
@@ -62,17 +65,20 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        value_parser = listen_address,
         help = with_default(
-            "Address to listen on, or :PORT for all IPv4 networks; can be repeated",
+            "Address to listen on, :PORT for all IPv4 networks, or unix:/path for a socket; can be repeated",
             crate::config::Config::default().listen
         )
     )]
-    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) listen: Vec<ListenAddress>,
     /// Address for metrics, health checks and purging, or unix:/path for a socket; clients must not
     /// reach it [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) admin: Option<AdminAddress>,
+    pub(crate) admin: Option<ListenAddress>,
+    /// Also start while storage says that the bucket or the credentials are wrong, and try again
+    /// until it answers
+    #[arg(long)]
+    pub(crate) wait_for_storage: bool,
     /// Serve neither the player page nor the list of titles
     #[arg(long)]
     pub(crate) no_page: bool,
@@ -228,7 +234,7 @@ pub(crate) struct Pack {
 
 /// Access to object storage. Credentials come from the environment, a web identity, the container
 /// or the instance.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Storage {
     /// S3-compatible endpoint, such as https://minio.example:9000
     #[arg(long, value_name = "URL")]

@@ -4,7 +4,7 @@
 //! configuration.
 
 use crate::{
-    address::{AdminAddress, ListenAddresses},
+    address::{ListenAddress, ListenAddresses},
     args,
 };
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use latemux_origin::OriginConfig;
 use latemux_storage::{Options, open::without_secrets};
 use serde::{Deserialize, Serialize};
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
 };
 
@@ -24,12 +24,13 @@ pub(crate) struct Config {
     /// Media to serve: a folder, or the URL of an HTTP server or bucket.
     pub(crate) source: Option<String>,
     /// Address and port to listen on, or a list of them. `:8080` stands for all IPv4 networks of
-    /// the machine, `[::]:8080` for IPv6 too.
+    /// the machine, `[::]:8080` for IPv6 too, and `unix:/path` for a Unix socket that everyone may
+    /// use who can reach its folder. A client of a socket counts as `127.0.0.1`.
     pub(crate) listen: ListenAddresses,
     /// Address and port of metrics, health checks and purging, or `unix:/path` for a Unix socket
     /// that only the user of the process may use. Without it, metrics and purging are not served.
     /// Clients should not be able to reach it.
-    pub(crate) admin: Option<AdminAddress>,
+    pub(crate) admin: Option<ListenAddress>,
     /// File that holds a token of at least 16 characters. Requests to the admin address, except for
     /// health checks, need it as `Authorization: Bearer TOKEN`. Since 0.2.0.
     pub(crate) admin_token_file: Option<PathBuf>,
@@ -71,7 +72,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             source: None,
-            listen: ListenAddresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))]),
+            listen: ListenAddresses(vec![ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 8080).into())]),
             admin: None,
             admin_token_file: None,
             origin: OriginConfig::default(),
@@ -211,7 +212,7 @@ impl Config {
         if self.cache.memory == 0 && self.cache.dir.is_none() {
             return Ok(None);
         }
-        Ok(Some(Cache::open(self.cache.clone()).context("cannot open the range cache")?))
+        Ok(Some(Cache::open(self.cache.clone()).context("cannot open the range cache in cache.dir")?))
     }
 
     /// Opens the store of indexes on disk, if there is a cache folder.

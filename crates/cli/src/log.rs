@@ -13,16 +13,32 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
-/// Starts logging. The environment variable `LATEMUX_LOG` overrides the configured filter.
-pub(crate) fn start(config: &Log) -> Result<()> {
-    let filter = std::env::var("LATEMUX_LOG").unwrap_or_else(|_| config.filter.clone());
-    let filter = self::filter(&filter)?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+/// Replaces the filter of the log.
+pub(crate) type Handle = Box<dyn Fn(EnvFilter) -> Result<()> + Send + Sync>;
+
+/// Starts logging. Returns a function that replaces the filter.
+pub(crate) fn start(config: &Log) -> Result<Handle> {
+    let log = tracing_subscriber::fmt().with_env_filter(configured(config)?).with_writer(std::io::stderr);
     // Colours are for terminals, not for files.
     let log = log.with_ansi(std::io::stderr().is_terminal());
-    let started =
-        if config.json { log.json().try_init() } else { log.fmt_fields(UnambiguousFields).try_init() };
-    started.map_err(|error| anyhow!("{error}"))
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| anyhow!("{error}");
+    // Each format has a type of its own.
+    if config.json {
+        let log = log.json().with_filter_reloading();
+        let handle = log.reload_handle();
+        log.try_init().map_err(failed)?;
+        Ok(Box::new(move |filter: EnvFilter| handle.reload(filter).map_err(anyhow::Error::from)))
+    } else {
+        let log = log.fmt_fields(UnambiguousFields).with_filter_reloading();
+        let handle = log.reload_handle();
+        log.try_init().map_err(failed)?;
+        Ok(Box::new(move |filter: EnvFilter| handle.reload(filter).map_err(anyhow::Error::from)))
+    }
+}
+
+/// Reads the filter that the environment variable `LATEMUX_LOG` or else the configuration states.
+pub(crate) fn configured(config: &Log) -> Result<EnvFilter> {
+    filter(&std::env::var("LATEMUX_LOG").unwrap_or_else(|_| config.filter.clone()))
 }
 
 /// Reads a filter of the log. A word without `=` must be a level: it would otherwise be taken for

@@ -20,6 +20,7 @@ mod model;
 mod open_files;
 mod pack;
 mod read_index;
+mod reload;
 mod report;
 mod restore;
 mod serve;

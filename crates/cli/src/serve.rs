@@ -1,25 +1,31 @@
 //! `latemux serve`: opens the source, listens, and serves until a signal to stop.
 
 use crate::{
-    address::AdminAddress,
+    address::ListenAddress,
     args,
     config::Config,
     disk_space, log, open_files,
-    signals::{Stop, StopSignals},
+    reload::Reloader,
+    signals::{Stop, StopSignals, hangups},
 };
 use anyhow::{Context, Result, anyhow};
 use latemux_cache::{Cache, Records};
-use latemux_origin::{AdminListener, AdminToken, Origin, Resources, Tls, check_keys, listen, listen_unix};
+use latemux_origin::{
+    AdminToken, Listener, Origin, Resources, Tls, check_keys, listen, listen_unix, listen_unix_for_all,
+};
 use latemux_quantity::TimeSpan;
-use latemux_storage::{Storage, StorageError, check, write::writable};
+use latemux_storage::{
+    Storage, StorageError, check,
+    write::{ConditionalPut, writable},
+};
 use std::{
     fs,
-    io::Write,
+    io::{self, Write},
     path::Path,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{sync::oneshot, task::spawn_blocking};
 
 /// Longest time to recover the contents of the cache's folder before clients are served. After this
 /// time, recovery continues in the background.
@@ -44,12 +50,12 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
     if flags.print_config {
         return say(&toml::to_string(&config.without_secrets()).context("cannot print the configuration")?);
     }
-    log::start(&config.log)?;
+    let log = log::start(&config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .event_interval(TASKS_BEFORE_EVENTS)
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(config));
+    let served = runtime.block_on(serve(flags.clone(), config, log));
     if served.is_err() {
         // Reads that hang must not delay the end.
         runtime.shutdown_background();
@@ -57,10 +63,124 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
     served
 }
 
-async fn serve(config: Config) -> Result<()> {
-    let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
-    let options = config.storage.clone();
-    let connections = config.origin.http.max_connections.saturating_add(options.max_in_flight);
+/// The storage and the files that a configuration names.
+pub(crate) struct Opened {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The served storage, for writing index MP4s, if they are wanted.
+    pub(crate) write: Option<Arc<dyn ConditionalPut>>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) token: Option<AdminToken>,
+}
+
+impl Opened {
+    /// Opens and reads everything. The storage is not asked yet.
+    pub(crate) async fn read(config: &Config) -> Result<Self> {
+        let source = config.source.clone().context("nothing to serve: name a folder, a URL or a bucket")?;
+        let options = config.storage.clone();
+        let storage = spawn_blocking(move || latemux_storage::open_mirrored(&source, &options)).await??;
+        Self::with_storage(config, storage).await
+    }
+
+    /// Reads everything but the storage.
+    pub(crate) async fn with_storage(config: &Config, storage: Arc<dyn Storage>) -> Result<Self> {
+        let config = config.clone();
+        spawn_blocking(move || {
+            let tls = config.tls.as_ref().map(read_tls).transpose()?;
+            let token = config.admin_token_file.as_deref().map(read_token).transpose()?;
+            check_keys(&config.origin).map_err(anyhow::Error::msg)?;
+            let source = config.source.as_deref().filter(|_| config.origin.index.write);
+            let write = source.map(|source| writable(source, &config.storage)).transpose()?.flatten();
+            if source.is_some() && write.is_none() {
+                tracing::warn!(
+                    reason = "index_not_written",
+                    "this storage is read-only: no index MP4s are written"
+                );
+            }
+            anyhow::Ok(Self { storage, write, tls, token })
+        })
+        .await?
+    }
+
+    /// Asks the storage whether it answers, for a limited time.
+    pub(crate) async fn ask(&self) -> Result<(), StorageError> {
+        ask(&self.storage).await
+    }
+}
+
+async fn serve(flags: args::Serve, config: Config, log: log::Handle) -> Result<()> {
+    check_open_files(&config);
+    let opened = Opened::read(&config).await?;
+    let reached = reach(&opened.storage, flags.wait_for_storage).await?;
+    let listeners = config.listen.0.iter().map(bind).collect::<Result<Vec<_>>>()?;
+    let admin = config.admin.as_ref().map(listen_for_admin).transpose()?;
+    let scheme = if opened.tls.is_some() { "https" } else { "http" };
+    let urls = listeners.iter().zip(&config.listen.0).map(|(listener, address)| match listener {
+        Listener::Tcp(listener) => anyhow::Ok(format!("{scheme}://{}/", listener.local_addr()?)),
+        Listener::Unix(_) => Ok(address.to_string()),
+    });
+    let urls = urls.collect::<Result<Vec<_>>>()?.join(" and ");
+    let cache = config.open_cache()?;
+    let indexes = config.open_indexes()?;
+    disk_space::check(&config.cache);
+    if let Some(cache) = &cache {
+        // The first clients should find cached bytes. Their connections wait in the kernel's queue.
+        let _ = tokio::time::timeout(RECOVERY_WAIT, cache.recovered()).await;
+    }
+    let resources = Resources {
+        cache: cache.clone(),
+        indexes: indexes.clone(),
+        write: opened.write.clone(),
+        source_options: config.storage.clone(),
+    };
+    let origin = Origin::with_resources(opened.storage.clone(), resources, config.origin.clone());
+    let waiting = (!reached).then(|| {
+        origin.set_storage_reached(false);
+        tokio::spawn(keep_trying(opened.storage.clone(), origin.clone())).abort_handle()
+    });
+    let mut admin_line = String::new();
+    if let Some(admin) = admin {
+        admin_line = admin_url(&admin, &config, opened.token.is_some())?;
+        let (origin, token) = (origin.clone(), opened.token.clone());
+        // The task ends with the runtime, so metrics can be read while open responses end.
+        tokio::spawn(async move { origin.serve_admin(admin, token).await });
+    }
+    // Whoever reads the address may send a signal at once.
+    let signals = StopSignals::listen()?;
+    // If there is nothing to reload, the signal ends the process, as the end of a terminal should.
+    let hangups = (config.tls.is_some() || flags.config.is_some()).then(hangups).transpose()?;
+    let below = if config.origin.page { "page and player at" } else { "titles below" };
+    say(&format!(
+        "latemux {} serves {}\n{admin_line}segments of {}; {below} {urls}\n",
+        args::VERSION,
+        opened.storage.describe(),
+        TimeSpan(config.origin.segment_duration),
+    ))?;
+    let tls = opened.tls.clone();
+    if let Some(hangups) = hangups {
+        let (cache, indexes) = (cache.clone(), indexes.clone());
+        let (config, origin) = (config.clone(), origin.clone());
+        let reloader = Reloader { flags, config, opened, origin, log, cache, indexes, waiting };
+        tokio::spawn(reloader.run(hangups));
+    }
+    let (stop, stopped) = oneshot::channel();
+    let running = run_until(stopped, &config, &origin, listeners, tls, cache, indexes);
+    let served = tokio::select! {
+        served = running => served,
+        () = until_second_signal(signals, &origin, config.origin.http.drain_delay, stop) => {
+            Err(anyhow!("stopped by a second signal: open responses were aborted"))
+        }
+    };
+    for address in config.listen.0.iter().chain(&config.admin) {
+        if let ListenAddress::Unix(path) = address {
+            let _ = fs::remove_file(path);
+        }
+    }
+    served
+}
+
+/// Allows as many open files as the configuration may need, and warns if that is not possible.
+fn check_open_files(config: &Config) {
+    let connections = config.origin.http.max_connections.saturating_add(config.storage.max_in_flight);
     let wanted = (connections as u64).saturating_add(OTHER_FILES);
     let allowed = open_files::raise_limit(wanted);
     if allowed < wanted {
@@ -71,78 +191,21 @@ async fn serve(config: Config) -> Result<()> {
             "this system allows fewer open files than http.max_connections may need"
         );
     }
-    let storage = latemux_storage::open_mirrored(source, &options)?;
-    let tls = config.tls.as_ref().map(read_tls).transpose()?;
-    check_keys(&config.origin).map_err(anyhow::Error::msg)?;
-    let reached = reach(&storage).await?;
-    let bind = |address: &_| listen(*address).with_context(|| format!("cannot listen on {address}"));
-    let listeners = config.listen.0.iter().map(bind).collect::<Result<Vec<_>>>()?;
-    let admin = config.admin.as_ref().map(listen_for_admin).transpose()?;
-    let token = config.admin_token_file.as_deref().map(read_token).transpose()?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let url = |listener: &TcpListener| anyhow::Ok(format!("{scheme}://{}/", listener.local_addr()?));
-    let urls = listeners.iter().map(url).collect::<Result<Vec<_>>>()?.join(" and ");
-    let write = if config.origin.index.write { writable(source, &options)? } else { None };
-    if config.origin.index.write && write.is_none() {
-        tracing::warn!(reason = "index_not_written", "this storage is read-only: no index MP4s are written");
-    }
-    let cache = config.open_cache()?;
-    let indexes = config.open_indexes()?;
-    disk_space::check(&config.cache);
-    if let Some(cache) = &cache {
-        // The first clients should find cached bytes. Their connections wait in the kernel's queue.
-        let _ = tokio::time::timeout(RECOVERY_WAIT, cache.recovered()).await;
-    }
-    let resources =
-        Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
-    let origin = Origin::with_resources(storage.clone(), resources, config.origin.clone());
-    if !reached {
-        origin.set_storage_reached(false);
-        tokio::spawn(keep_trying(storage.clone(), origin.clone()));
-    }
-    let mut admin_line = String::new();
-    if let Some(admin) = admin {
-        admin_line = match &admin {
-            AdminListener::Tcp(listener) => {
-                let address = listener.local_addr()?;
-                if token.is_none() && !address.ip().is_loopback() {
-                    tracing::warn!(
-                        reason = "admin_open",
-                        "whoever reaches the admin address may purge: set admin_token_file"
-                    );
-                }
-                format!("metrics at http://{address}/metrics\n")
-            }
-            AdminListener::Unix(_) => match &config.admin {
-                Some(address) => format!("metrics at {address}\n"),
-                None => String::new(),
-            },
-        };
-        let origin = origin.clone();
-        // The task ends with the runtime, so metrics can be read while open responses end.
-        tokio::spawn(async move { origin.serve_admin(admin, token).await });
-    }
-    // Whoever reads the address may send a signal at once.
-    let signals = StopSignals::listen()?;
-    let below = if config.origin.page { "page and player at" } else { "titles below" };
-    say(&format!(
-        "latemux {} serves {}\n{admin_line}segments of {}; {below} {urls}\n",
-        env!("CARGO_PKG_VERSION"),
-        storage.describe(),
-        TimeSpan(config.origin.segment_duration),
-    ))?;
-    let (stop, stopped) = oneshot::channel();
-    let running = run_until(stopped, &config, &origin, listeners, tls, cache, indexes);
-    let served = tokio::select! {
-        served = running => served,
-        () = until_second_signal(signals, &origin, config.origin.http.drain_delay, stop) => {
-            Err(anyhow!("stopped by a second signal: open responses were aborted"))
-        }
+}
+
+/// Returns the line that says where metrics are.
+fn admin_url(listener: &Listener, config: &Config, has_token: bool) -> Result<String> {
+    let Listener::Tcp(listener) = listener else {
+        return Ok(config.admin.iter().map(|address| format!("metrics at {address}\n")).collect());
     };
-    if let Some(AdminAddress::Unix(path)) = &config.admin {
-        let _ = fs::remove_file(path);
+    let address = listener.local_addr()?;
+    if !has_token && !address.ip().is_loopback() {
+        tracing::warn!(
+            reason = "admin_open",
+            "whoever reaches the admin address may purge: set admin_token_file"
+        );
     }
-    served
+    Ok(format!("metrics at http://{address}/metrics\n"))
 }
 
 /// Serves until `stopped` resolves and all responses have ended, and closes the caches.
@@ -150,7 +213,7 @@ async fn run_until(
     stopped: oneshot::Receiver<()>,
     config: &Config,
     origin: &Origin,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     tls: Option<Tls>,
     cache: Option<Cache>,
     indexes: Option<Records>,
@@ -204,12 +267,34 @@ async fn until_second_signal(
     signals.next().await;
 }
 
-fn listen_for_admin(address: &AdminAddress) -> Result<AdminListener> {
+fn bind(address: &ListenAddress) -> Result<Listener> {
     let listener = match address {
-        AdminAddress::Tcp(address) => listen(*address).map(AdminListener::from),
-        AdminAddress::Unix(path) => listen_unix(path).map(AdminListener::from),
+        ListenAddress::Tcp(address) => listen(*address).map(Listener::from),
+        ListenAddress::Unix(path) => listen_unix_for_all(path).map(Listener::from),
     };
-    listener.with_context(|| format!("cannot listen on {address}"))
+    listener.map_err(|error| cannot_listen(address, &error))
+}
+
+fn listen_for_admin(address: &ListenAddress) -> Result<Listener> {
+    match address {
+        ListenAddress::Tcp(_) => bind(address),
+        ListenAddress::Unix(path) => {
+            listen_unix(path).map(Listener::from).map_err(|error| cannot_listen(address, &error))
+        }
+    }
+}
+
+/// Says why nothing can listen on an address, and what to do about it.
+fn cannot_listen(address: &ListenAddress, error: &io::Error) -> anyhow::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => ": stop the other program, or listen on another address",
+        io::ErrorKind::AddrNotAvailable => ": choose an address of this machine, or :PORT for all of them",
+        io::ErrorKind::PermissionDenied => {
+            ": ports below 1024 need CAP_NET_BIND_SERVICE, sockets a writable folder"
+        }
+        _ => "",
+    };
+    anyhow!("cannot listen on {address}: {error}{advice}")
 }
 
 pub(crate) fn read_token(path: &Path) -> Result<AdminToken> {
@@ -221,11 +306,12 @@ pub(crate) fn read_token(path: &Path) -> Result<AdminToken> {
 /// Returns true if storage answers in time. If it does not, a warning says why.
 ///
 /// # Errors
-/// Fails if storage says that there is no such bucket, or that the credentials are wrong.
-async fn reach(storage: &Arc<dyn Storage>) -> Result<bool> {
+/// Fails if storage says that there is no such bucket, or that the credentials are wrong, unless
+/// the operator wants to wait.
+async fn reach(storage: &Arc<dyn Storage>, waits: bool) -> Result<bool> {
     match ask(storage).await {
         Ok(()) => Ok(true),
-        Err(error) if error.is_misconfiguration() => Err(error).context("cannot serve"),
+        Err(error) if error.is_misconfiguration() && !waits => Err(error).context("cannot serve"),
         Err(error) => {
             tracing::warn!(
                 reason = error.reason(),
@@ -258,7 +344,9 @@ async fn keep_trying(storage: Arc<dyn Storage>, origin: Origin) {
 
 pub(crate) fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("cannot use the TLS certificate and key")
+    let (cert, key) = (tls.cert.display(), tls.key.display());
+    let named = || format!("cannot use the TLS certificate and key {cert} and {key}");
+    Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).with_context(named)
 }
 
 /// Writes to standard output and flushes it, since the program that started this one may wait for

@@ -1,4 +1,4 @@
-//! Signals to stop.
+//! Signals to stop and to reload.
 
 use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,6 +31,11 @@ impl StopSignals {
             _ = self.terminate.recv() => Stop::Terminate,
         }
     }
+}
+
+/// Returns the signals to reload, SIGHUP, from now on. The signal no longer ends the process.
+pub(crate) fn hangups() -> Result<Signal> {
+    Ok(signal(SignalKind::hangup())?)
 }
 
 /// Returns a future that resolves at the first signal.

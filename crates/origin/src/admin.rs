@@ -1,35 +1,48 @@
 //! The admin address: metrics, health checks and purging, on a listener of its own. The public
 //! listener serves none of these URLs, except for health checks.
 
-pub(crate) mod listener;
 mod purge;
 pub(crate) mod token;
 
 use crate::{
-    app::App, http::host::check_host, http::pace::PaceLimits, http::stall::StallTimeout, observe::metrics,
+    app::App,
+    http::host::check_host,
+    http::listen::{Listener, Stream},
+    http::pace::PaceLimits,
+    http::stall::StallTimeout,
+    observe::metrics,
     read::body::Body,
 };
+use arc_swap::ArcSwap;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use listener::{AdminListener, Connection};
 use purge::{PurgeRequest, purge};
 use serde::Serialize;
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use token::AdminToken;
 use tokio::sync::Semaphore;
 
 /// Most connections at one time: enough for a few scrapers, a load balancer and an operator.
 const MAX_CONNECTIONS: usize = 64;
+/// Pause after a failure to accept a connection.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves for as long as the future is polled, also while the public listener drains. Connections
 /// end with the runtime.
-pub(crate) async fn serve(app: Arc<App>, listener: AdminListener, token: Option<AdminToken>) {
+pub(crate) async fn serve(app: Arc<ArcSwap<App>>, listener: Listener, token: Option<AdminToken>) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let admin = Arc::new(Admin { app, token });
     // The semaphore is never closed.
     while let Ok(slot) = slots.clone().acquire_owned().await {
-        let stream = listener.accept().await;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(reason = "accept", error = error.to_string(), "admin");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
         let admin = admin.clone();
         tokio::spawn(async move {
             admin.connection(stream).await;
@@ -41,14 +54,15 @@ pub(crate) async fn serve(app: Arc<App>, listener: AdminListener, token: Option<
 /// What all connections share.
 #[derive(Debug)]
 struct Admin {
-    app: Arc<App>,
+    app: Arc<ArcSwap<App>>,
     /// Token that requests need, except for health checks.
     token: Option<AdminToken>,
 }
 
 impl Admin {
-    async fn connection(&self, stream: Box<dyn Connection>) {
-        let config = &self.app.config.http;
+    async fn connection(&self, stream: Stream) {
+        let app = self.app.load_full();
+        let config = &app.config.http;
         let pace = PaceLimits { stall_timeout: config.stall_timeout, min_rate: 0 };
         let stream = StallTimeout::new(stream, config.header_timeout, pace, None);
         let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
@@ -63,7 +77,7 @@ impl Admin {
 
     /// Responds to every URL of the admin address.
     async fn respond(&self, request: &Parts) -> Response<Body> {
-        let app = &*self.app;
+        let app = self.app.load_full();
         if let Err(error) = check_host(request) {
             return status(StatusCode::BAD_REQUEST, &error.to_string());
         }
@@ -89,7 +103,7 @@ impl Admin {
                 status(StatusCode::FORBIDDEN, "purging from a web page is not allowed")
             }
             ("/purge", &Method::POST) => match PurgeRequest::parse(&request.uri) {
-                Some(wanted) => json(StatusCode::OK, &purge(app, wanted).await),
+                Some(wanted) => json(StatusCode::OK, &purge(&app, wanted).await),
                 None => status(
                     StatusCode::BAD_REQUEST,
                     "name a title or a prefix: /purge?base=PATH or /purge?prefix=PATH",

@@ -2,6 +2,7 @@
 
 use crate::{
     config::OriginConfig,
+    health::Health,
     http::client_address::ClientAddresses,
     http::connections::Connections,
     http::manifests::Manifests,
@@ -19,14 +20,12 @@ use crate::{
     title::titles::Titles,
     title::work_queue::WorkQueue,
 };
+use arc_swap::ArcSwap;
 use latemux_cache::{Cache, Records, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
 use latemux_storage::{Options, Storage, write::ConditionalPut};
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -34,6 +33,8 @@ use std::{
 /// requests to storage while others wait for them. A client that takes nothing is noticed after at
 /// most twice this time.
 const PAUSE_AFTER: Duration = Duration::from_millis(250);
+/// Time between two questions to storage after it has failed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Resources of an origin besides its storage.
 #[derive(Debug, Default)]
@@ -66,35 +67,70 @@ pub(crate) struct App {
     pub(crate) responses: Arc<ResponseMemory>,
     /// Connections of the public listener.
     pub(crate) connections: Arc<Connections>,
-    draining: AtomicBool,
-    /// True while storage has not been reached since the start.
-    unreached: AtomicBool,
+    pub(crate) health: Arc<Health>,
+    /// The storage that is served, whose failures count for the health of this process.
+    storage: Arc<dyn Storage>,
 }
 
-impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
-        let Resources { cache, indexes, write, source_options } = resources;
+/// State that a new configuration does not replace.
+struct Kept {
+    metrics: Arc<Metrics>,
+    responses: Arc<ResponseMemory>,
+    connections: Arc<Connections>,
+    health: Arc<Health>,
+}
+
+impl Kept {
+    fn new(resources: &Resources, config: &OriginConfig) -> Self {
         let metrics = Arc::new(Metrics::default());
-        if let Some(cache) = &cache {
-            watch_ranges(cache).into_iter().for_each(|watch| metrics.watch(watch));
-            if cache.limits().dir.is_some() {
-                let _ = metrics.disk.set(cache.clone());
-            }
+        if let Some(cache) = resources.cache.as_ref().filter(|cache| cache.limits().dir.is_some()) {
+            let _ = metrics.disk.set(cache.clone());
         }
-        let budget = config.memory.segments;
-        let segments = (budget > 0).then(|| Arc::new(SegmentCache::new(budget)));
-        if let Some(segments) = segments.clone() {
-            metrics.watch(CacheWatch::new(move || snapshot_of_segments(&segments, budget)));
-        }
-        let _ = metrics.back_ends.set(source_options.registry.clone());
-        let is_cached = cache.is_some();
-        let limits = cache.as_ref().map(Cache::limits);
+        let _ = metrics.back_ends.set(resources.source_options.registry.clone());
+        let limits = resources.cache.as_ref().map(Cache::limits);
         let (unit, pinnable) = limits.map_or((0, 0), |limits| (limits.unit, limits.pinnable()));
         let responses = ResponseMemory::new(config.memory.responses, unit, pinnable);
         let connections = Connections::new(responses.clone(), &config.http);
         let _ = metrics.clients.set(watch_clients(responses.clone(), connections.clone()));
+        Self { metrics, responses, connections, health: Arc::default() }
+    }
+}
+
+impl App {
+    pub(crate) fn new(storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
+        Self::with(Kept::new(&resources, &config), storage, resources, config)
+    }
+
+    /// Returns the state by a new configuration, with the connections, the counters and the health
+    /// of this one.
+    pub(crate) fn reconfigured(
+        &self,
+        storage: Arc<dyn Storage>,
+        resources: Resources,
+        config: OriginConfig,
+    ) -> Self {
+        let kept = Kept {
+            metrics: self.metrics.clone(),
+            responses: self.responses.clone(),
+            connections: self.connections.clone(),
+            health: self.health.clone(),
+        };
+        Self::with(kept, storage, resources, config)
+    }
+
+    fn with(kept: Kept, storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
+        let Resources { cache, indexes, write, source_options } = resources;
+        let Kept { metrics, responses, connections, health } = kept;
+        let mut watches: Vec<_> = cache.iter().flat_map(watch_ranges).collect();
+        let budget = config.memory.segments;
+        let segments = (budget > 0).then(|| Arc::new(SegmentCache::new(budget)));
+        if let Some(segments) = segments.clone() {
+            watches.push(CacheWatch::new(move || snapshot_of_segments(&segments, budget)));
+        }
+        let is_cached = cache.is_some();
         let in_flight = source_options.max_in_flight;
-        let storages = Storages::new(StorageMeter::new(metrics.storage.clone()), cache, source_options);
+        let meter = StorageMeter::new(metrics.storage.clone(), health.clone());
+        let storages = Storages::new(meter, cache, source_options);
         let index_target = write.filter(|_| config.index.write);
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
         let loading = LoadingMemory::new(config.memory.loading);
@@ -103,9 +139,8 @@ impl App {
         let fragments = Fragments::new(config.memory.fragments);
         let cuts = Cuts::new(config.memory.cuts);
         let manifests = Manifests::new(config.memory.manifests, work);
-        for cache in titles.watch().chain([fragments.watch(), cuts.watch(), manifests.watch()]) {
-            metrics.watch(cache);
-        }
+        watches.extend(titles.watch().chain([fragments.watch(), cuts.watch(), manifests.watch()]));
+        metrics.watch(watches);
         let counts = metrics.prefetches.clone();
         let prefetch = Prefetch::new(&config, (fragments.clone(), cuts.clone()), in_flight, counts);
         Self {
@@ -119,45 +154,61 @@ impl App {
                 finished: segments,
             },
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
-            library: Arc::new(Library::new(storages.counted(storage, ReadPurpose::Manifest), &config)),
-            draining: AtomicBool::new(false),
-            unreached: AtomicBool::new(false),
+            library: Arc::new(Library::new(
+                storages.counted(storage.clone(), ReadPurpose::Manifest),
+                &config,
+            )),
+            storage,
             metrics,
             clients: Arc::new(ClientAddresses::new(&config.http)),
             responses,
             connections,
+            health,
             config,
         }
     }
 
-    /// Lets responses whose clients are slow give back memory and requests to storage while others
-    /// need them. Runs for as long as it is polled.
-    pub(crate) async fn pause_stalled(&self) {
-        let mut ticks = tokio::time::interval(PAUSE_AFTER);
-        loop {
-            ticks.tick().await;
-            if self.responses.is_scarce() || self.metrics.is_storage_queued() {
-                self.responses.pause_stalled();
-            }
-        }
-    }
-
-    /// Makes `/healthz/ready` fail from now on, so that load balancers send no new requests.
-    pub(crate) fn drain(&self) {
-        self.draining.store(true, Relaxed);
-    }
-
-    /// Makes `/healthz/ready` fail for as long as storage has not been reached.
-    pub(crate) fn set_storage_reached(&self, is_reached: bool) {
-        self.unreached.store(!is_reached, Relaxed);
-    }
-
     /// Returns why this process should get no new requests, or `None` if it should.
     pub(crate) fn unready(&self) -> Option<&'static str> {
-        if self.draining.load(Relaxed) {
-            Some("draining")
-        } else {
-            self.unreached.load(Relaxed).then_some("storage_unreached")
+        self.health.unready(self.config.unready_after)
+    }
+}
+
+/// Lets responses whose clients are slow give back memory and requests to storage while others need
+/// them. Runs for as long as it is polled.
+pub(crate) async fn pause_stalled(app: &ArcSwap<App>) {
+    let mut ticks = tokio::time::interval(PAUSE_AFTER);
+    loop {
+        ticks.tick().await;
+        let app = app.load_full();
+        if app.responses.is_scarce() || app.metrics.is_storage_queued() {
+            app.responses.pause_stalled();
+        }
+    }
+}
+
+/// Asks storage from time to time after it has failed, since a process that is unready gets no
+/// requests by which it could find out that storage works again. Runs for as long as it is polled.
+pub(crate) async fn probe_storage(app: &ArcSwap<App>) {
+    let mut is_ready = true;
+    loop {
+        tokio::time::sleep(PROBE_INTERVAL).await;
+        let app = app.load_full();
+        if app.health.failing_for().is_none() && is_ready {
+            continue;
+        }
+        let answered = latemux_storage::check(&*app.storage).await;
+        if !answered.as_ref().is_err_and(latemux_storage::StorageError::is_fault) {
+            app.health.record_answer();
+        }
+        let was_ready = std::mem::replace(&mut is_ready, app.unready() != Some("storage_failing"));
+        match answered {
+            Err(error) if was_ready && !is_ready => tracing::error!(
+                reason = "storage_failing",
+                "{error}: until storage answers, /healthz/ready gives status 503"
+            ),
+            _ if is_ready && !was_ready => tracing::info!("storage answers again: ready"),
+            _ => {}
         }
     }
 }

@@ -37,6 +37,11 @@ pub struct OriginConfig {
     /// storage. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub stale_if_error: Duration,
+    /// Time for which all requests to storage must have failed before `/healthz/ready` gives status
+    /// 503, until storage answers again. With `0s` it never does: titles in memory and cached
+    /// segments can be served without storage. Since 0.2.0.
+    #[serde(with = "TimeSpan")]
+    pub unready_after: Duration,
     /// Longest time to index a title.
     #[serde(with = "TimeSpan")]
     pub load_timeout: Duration,
@@ -81,6 +86,7 @@ impl Default for OriginConfig {
             segment_duration: Duration::from_secs(4),
             recheck_after: Duration::from_secs(10),
             stale_if_error: Duration::from_secs(60 * 60),
+            unready_after: Duration::from_secs(60),
             load_timeout: Duration::from_secs(120),
             max_objects: 64,
             sources: SourcesConfig::default(),

@@ -13,6 +13,7 @@
 //! - `http`: connections and their limits, responses, manifests, the player page
 //! - `observe`: access log, debug headers, metrics
 //! - `keys`: keys of encrypted titles; `key_delivery` serves them
+//! - `health`: the causes for which this process should get no requests
 //! - `error`: the one table from errors to status codes
 //! - `api`: library and health, as JSON
 //! - `admin`: metrics, health and purging on an address of their own
@@ -25,6 +26,7 @@ mod api;
 mod app;
 pub mod config;
 pub mod error;
+mod health;
 mod http;
 mod key_delivery;
 mod keys;
@@ -35,12 +37,11 @@ mod route;
 mod serve;
 mod title;
 
-pub use admin::listener::{AdminListener, listen_unix};
 pub use admin::token::AdminToken;
 pub use app::Resources;
 pub use config::OriginConfig;
 pub use error::Error;
-pub use http::listen::listen;
+pub use http::listen::{Listener, listen, listen_unix, listen_unix_for_all};
 pub use http::tls::{Tls, TlsError};
 pub use offline::SegmentBytes;
 pub use title::index_reader::IndexReader;
@@ -50,15 +51,16 @@ pub use title::titles::LoadedTitle;
 
 use crate::http::{connections::Connection, host::check_host, respond::error_response, server::Server};
 use ::http::{HeaderValue, Version, header, request::Parts};
-use app::App;
+use app::{App, pause_stalled, probe_storage};
+use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use latemux_storage::{Storage, client::on_behalf_of};
-use observe::{access::AccessLog, trace::Trace};
+use observe::{access::AccessLog, metrics::Reloaded, trace::Trace};
 use read::{body::Body, charge::Charge};
 use route::is_health_check;
 use std::{future::Future, io, net::IpAddr, sync::Arc};
 use title::checks::Freshness;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 
 /// Checks that the keys of all rules of a configuration can be read.
 ///
@@ -71,7 +73,8 @@ pub fn check_keys(config: &OriginConfig) -> Result<(), String> {
 /// An origin over one storage. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    app: Arc<App>,
+    /// The state by the current configuration. Each request loads it once.
+    app: Arc<ArcSwap<App>>,
 }
 
 impl Origin {
@@ -82,7 +85,28 @@ impl Origin {
 
     /// Creates an origin with resources besides its storage, such as a range cache.
     pub fn with_resources(storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
-        Self { app: Arc::new(App::new(storage, resources, config)) }
+        Self { app: Arc::new(ArcSwap::from_pointee(App::new(storage, resources, config))) }
+    }
+
+    /// Replaces the storage and the configuration for all requests that follow, also those on open
+    /// connections. Responses that have begun go on as they are. Titles in memory are loaded anew.
+    ///
+    /// Some settings keep their values: [`config::HttpConfig::max_connections`],
+    /// [`config::HttpConfig::max_connections_per_address`] and [`config::MemoryConfig::responses`].
+    pub fn reconfigure(&self, storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) {
+        let app = self.app.load_full().reconfigured(storage, resources, config);
+        self.app.store(Arc::new(app));
+    }
+
+    /// Counts a reload of the configuration in the metrics: one that was carried out, or refused
+    /// because of a mistake.
+    pub fn count_reload(&self, was_accepted: bool) {
+        let result = if was_accepted { Reloaded::Reloaded } else { Reloaded::Refused };
+        self.app().metrics.reloads.count(result);
+    }
+
+    fn app(&self) -> Arc<App> {
+        self.app.load_full()
     }
 
     /// Serves a listener until `shutdown` resolves. Open responses then get at most
@@ -93,11 +117,11 @@ impl Origin {
     /// accept connections.
     pub async fn serve(
         &self,
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        self.serve_all(vec![listener], tls, shutdown).await
+        self.serve_all(vec![listener.into()], tls, shutdown).await
     }
 
     /// Serves several listeners at once, like [`serve`](Self::serve).
@@ -106,34 +130,37 @@ impl Origin {
     /// Returns no error today, like [`serve`](Self::serve).
     pub async fn serve_all(
         &self,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let app = self.app.clone();
-        let server = Server {
-            handler: move |request: ::http::Request<hyper::body::Incoming>, connection: Arc<Connection>| {
-                let app = app.clone();
-                async move {
-                    let request = key_delivery::with_licence_request(request).await;
-                    respond(&app, request, Some(&*connection)).await
-                }
-            },
-            config: self.app.config.http.clone(),
-            metrics: self.app.metrics.clone(),
-            clients: self.app.clients.clone(),
-            connections: self.app.connections.clone(),
-            tls,
+        let current = || {
+            let app = self.app();
+            let live = self.app.clone();
+            Server {
+                handler: move |request: ::http::Request<hyper::body::Incoming>, connection: Arc<Connection>| {
+                    let app = live.load_full();
+                    async move {
+                        let request = key_delivery::with_licence_request(request).await;
+                        respond(&app, request, Some(&*connection)).await
+                    }
+                },
+                config: app.config.http.clone(),
+                metrics: app.metrics.clone(),
+                clients: app.clients.clone(),
+                connections: app.connections.clone(),
+                tls: tls.clone(),
+            }
         };
         let (stop, stopped) = watch::channel(());
         let drain = async {
             shutdown.await;
-            self.app.drain();
+            self.app().health.drain();
             drop(stop);
         };
         let run = |listener| {
             let mut stopped = stopped.clone();
-            server.clone().run(listener, async move {
+            Server::run(current, listener, async move {
                 // Nothing is sent: the channel closes.
                 let _ = stopped.changed().await;
             })
@@ -141,7 +168,8 @@ impl Origin {
         let served = join_all(listeners.into_iter().map(run));
         tokio::select! {
             _ = async { tokio::join!(served, drain) } => Ok(()),
-            () = self.app.pause_stalled() => Ok(()),
+            () = pause_stalled(&self.app) => Ok(()),
+            () = probe_storage(&self.app) => Ok(()),
         }
     }
 
@@ -152,27 +180,28 @@ impl Origin {
         request: ::http::Request<B>,
     ) -> ::http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
     {
-        respond(&self.app, request, None).await.0
+        respond(&self.app(), request, None).await.0
     }
 
     /// Serves metrics, health and purging on a listener of their own, until the future is dropped.
     /// Without a token, anyone who can reach the listener may purge, so its address must not be
     /// public.
-    pub async fn serve_admin(&self, listener: impl Into<AdminListener>, token: Option<AdminToken>) {
+    pub async fn serve_admin(&self, listener: impl Into<Listener>, token: Option<AdminToken>) {
         admin::serve(self.app.clone(), listener.into(), token).await;
     }
 
     /// Makes `/healthz/ready` fail, and then waits for [`config::HttpConfig::drain_delay`], so that
     /// load balancers can take this process out of use before [`Self::serve`] is told to stop.
     pub async fn drain(&self) {
-        self.app.drain();
-        tokio::time::sleep(self.app.config.http.drain_delay).await;
+        let app = self.app();
+        app.health.drain();
+        tokio::time::sleep(app.config.http.drain_delay).await;
     }
 
     /// Sets whether storage has been reached since the start. Until then, `/healthz/ready` fails.
     /// An origin starts as if it had been.
     pub fn set_storage_reached(&self, is_reached: bool) {
-        self.app.set_storage_reached(is_reached);
+        self.app().health.set_storage_reached(is_reached);
     }
 
     /// Returns the title of a base (decoded, as it stands in URLs), from memory or storage.
@@ -180,7 +209,7 @@ impl Origin {
     /// # Errors
     /// Returns the error that a client would get for the title's manifests.
     pub async fn title(&self, base: &str) -> Result<Arc<LoadedTitle>, Error> {
-        self.app.titles.load(base, Freshness::Recent).await
+        self.app().titles.load(base, Freshness::Recent).await
     }
 }
 

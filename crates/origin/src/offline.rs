@@ -30,8 +30,9 @@ impl Origin {
         let address = Address::new(title.base.clone(), resource);
         let new_fetch = || self.fetch(title);
         let moofs = MoofReads::Alone(&new_fetch);
-        let cuts = self.app.cuts.of(title);
-        match plan_segment(title, &address, &self.app.fragments, &cuts, moofs).await? {
+        let app = self.app();
+        let cuts = app.cuts.of(title);
+        match plan_segment(title, &address, &app.fragments, &cuts, moofs).await? {
             SegmentPlan::Ready(plan) => Ok(plan),
             SegmentPlan::MediaFirst(_) | SegmentPlan::CutsFirst(_) => {
                 Err(Error::Internal("a segment whose length depends on its media"))
@@ -50,12 +51,12 @@ impl Origin {
         let window = 0..plan.content_length;
         let mut fetch = self.fetch(title);
         fetch.set_reach(plan.reach.clone());
-        let body = PlanBody::start(plan, window, fetch, &self.app.bodies.first_byte_wait).await?;
+        let body = PlanBody::start(plan, window, fetch, &self.app().bodies.first_byte_wait).await?;
         Ok(SegmentBytes(Body::plan(body, None)))
     }
 
     fn fetch(&self, title: &LoadedTitle) -> Fetch {
-        Fetch::new(title.objects.clone(), self.app.config.read.clone(), Arc::default())
+        Fetch::new(title.objects.clone(), self.app().config.read.clone(), Arc::default())
     }
 }
 

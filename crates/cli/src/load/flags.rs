@@ -1,7 +1,7 @@
 //! The command-line flags of `load`.
 
 use super::{Job, url_list};
-use crate::{address::listen_address, args::Storage, location::http_url, trust::TrustFlags};
+use crate::{address::port_address, args::Storage, location::http_url, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use latemux_client::http::{AllowedHosts, ClientOptions};
@@ -137,7 +137,7 @@ pub(crate) struct Load {
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
     /// Address at which to serve a page that shows the run while it lasts, such as 127.0.0.1:9100
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = port_address)]
     pub(crate) ui: Option<SocketAddr>,
     /// Also keep and show the resource usage of the machine at this address, on which
     /// `latemux load --host-stats` runs; can be repeated
@@ -153,7 +153,7 @@ pub(crate) struct Load {
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at
     /// this address until stopped; a run on another machine reads it with --watch-host
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, exclusive = true)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = port_address, exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
     /// Folder for the results, which `latemux report` reads: a path, s3://bucket/folder, gs://… or
     /// az://…

@@ -178,7 +178,7 @@ fn key(field: &Field) -> Option<Key> {
         None => match type_name(&field.ty).as_str() {
             "bool" => Kind::Value("true or false"),
             "usize" | "u32" => Kind::Value("number"),
-            "AdminAddress" => Kind::Value("address:port or unix:path"),
+            "ListenAddress" => Kind::Value("address:port or unix:path"),
             "StreamCount" => Kind::Value("number or `\"auto\"`"),
             "ListenAddresses" => Kind::Value("address:port, or a list"),
             "PathBuf" => Kind::Value("path"),

@@ -22,6 +22,7 @@ mod nginx_vod;
 mod open_files;
 mod operator;
 mod pack;
+mod reload;
 mod restart;
 mod restore;
 mod runs;

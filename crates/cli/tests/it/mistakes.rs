@@ -98,6 +98,26 @@ fn endpoints_and_keys_that_made_a_later_panic_are_refused_at_once() {
 }
 
 #[test]
+fn missing_credentials_are_named_by_their_variable() {
+    // Nothing answers at this address, so no machine has an identity.
+    let nobody = [("GOOGLE_BASE_URL", "http://127.0.0.1:1"), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
+    let start = |environment: &[(&str, &str)], source: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
+        command.args(["serve", source, "--listen", "127.0.0.1:0"]).stdin(Stdio::null());
+        command.envs(nobody).envs(environment.iter().copied()).output().unwrap()
+    };
+    refused(&start(&[], "az://films"), &["az://films", "AZURE_STORAGE_ACCOUNT_NAME is not set"]);
+    let missing = [("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")];
+    refused(&start(&missing, "gs://films"), &["gs://films", "/nowhere/key.json"]);
+    let token =
+        [("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token"), ("AWS_ROLE_ARN", "arn:aws:iam::1:role/x")];
+    let output = start(&token, "s3://films");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let last = said(&output);
+    assert!(last.contains("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{last}");
+}
+
+#[test]
 fn a_wrong_bucket_or_wrong_keys_are_an_error_at_start() {
     for (status, code, words) in [
         (404, "NoSuchBucket", "the bucket does not exist"),
@@ -149,6 +169,36 @@ fn a_server_that_has_not_reached_its_storage_is_not_ready() {
 }
 
 #[test]
+fn a_server_can_wait_for_its_bucket_and_is_unready_while_storage_fails_for_long() {
+    let (storage, address) = S3Answer::start(404, "NoSuchBucket");
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("latemux.toml");
+    fs::write(&config, format!("unready_after = '1ms'\nstorage.s3_endpoint = 'http://{address}'")).unwrap();
+    let args = ["--config", config.to_str().unwrap(), "--wait-for-storage"];
+    let server = Server::start("s3://vod", &args, &KEYS);
+    let until = |status, words: &str| loop {
+        let response = get(server.address, "/healthz/ready");
+        if response.status == status {
+            assert!(response.text().contains(words), "{response:?}");
+            break;
+        }
+    };
+    until(503, "storage_unreached");
+    storage.set(404, "NoSuchKey");
+    until(200, "ok");
+    storage.set(500, "InternalError");
+    // A failure is noticed with the first request that needs storage.
+    assert!(get(server.address, "/film.mp4/.mpd").status >= 500);
+    until(503, "storage_failing");
+    assert_eq!(get(server.address, "/healthz/live").status, 200);
+    // No request but health checks arrives, and the process finds out that storage works again.
+    storage.set(403, "AccessDenied");
+    until(200, "ok");
+    let log = server.stop();
+    assert!(log.contains("the bucket does not exist") && log.contains("storage answers"), "{log}");
+}
+
+#[test]
 fn inspect_reads_a_file_whatever_its_extension() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -168,6 +218,33 @@ fn inspect_reads_a_file_whatever_its_extension() {
         assert_eq!(response.status, 404, "{text}");
         assert!(text.contains("unknown_extension") && text.contains("mp4, m4v"), "{text}");
     }
+}
+
+#[test]
+fn what_a_server_cannot_use_at_start_is_named_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(&latemux(&["serve", &samples(), "--listen", &address]), &[&address, "listen on another address"]);
+    let socket = format!("unix:{}", at("no/such.sock"));
+    refused(&latemux(&["serve", &samples(), "--listen", &socket]), &["no/such.sock"]);
+    let [one, two] = [0; 2].map(|_| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
+    fs::write(at("cert.pem"), one.cert.pem()).unwrap();
+    fs::write(at("key.pem"), two.signing_key.serialize_pem()).unwrap();
+    for (cert, key, words) in [
+        ("cert.pem", "key.pem", "the key does not belong to the certificate"),
+        ("key.pem", "key.pem", "no certificate in the certificate file"),
+        ("cert.pem", "cert.pem", "not readable as PEM"),
+        ("none.pem", "key.pem", "none.pem"),
+    ] {
+        let args =
+            ["serve", &samples(), "--listen", "127.0.0.1:0", "--tls-cert", &at(cert), "--tls-key", &at(key)];
+        refused(&latemux(&args), &[cert, words]);
+    }
+    // Root may write anywhere, but not below a file.
+    let args = ["serve", &samples(), "--listen", "127.0.0.1:0", "--cache-dir", &at("cert.pem")];
+    refused(&latemux(&args), &["cache.dir", "cert.pem"]);
 }
 
 #[test]

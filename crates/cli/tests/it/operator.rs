@@ -7,6 +7,8 @@ use crate::{
 };
 use std::{
     fs,
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
     process::{Command, Output},
 };
 
@@ -120,6 +122,25 @@ fn all_listeners_are_served_and_closed() {
     for address in both {
         assert!(std::net::TcpStream::connect(address.unwrap()).is_err());
     }
+}
+
+#[test]
+fn clients_may_come_by_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latemux.sock");
+    let listen = format!("unix:{}", path.display());
+    let server = Server::start(&samples(), &["--listen", &listen], &[]);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"GET /harbour/.mpd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).unwrap();
+    assert!(response.starts_with(b"HTTP/1.1 200"));
+    assert!(response.ends_with(&get(server.address, "/harbour/.mpd").body));
+    // A proxy may run as another user.
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+    server.signal("-INT");
+    let (status, log) = server.ended();
+    assert!(status.success() && log.contains("client=127.0.0.1") && !path.exists(), "{log}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The token that requests to the admin address carry.
 
+use arc_swap::ArcSwap;
 use http::{HeaderMap, header};
+use std::sync::Arc;
 
-/// A token, which is never shown.
+/// A token, which is never shown. Clones are replaced together.
 #[derive(Clone)]
-pub struct AdminToken(Box<[u8]>);
+pub struct AdminToken(Arc<ArcSwap<Box<[u8]>>>);
 
 impl AdminToken {
     /// Fewest characters of a token. A shorter one could be guessed.
@@ -23,7 +25,12 @@ impl AdminToken {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("the admin token must consist of visible ASCII characters, without spaces".to_owned());
         }
-        Ok(Self(text.as_bytes().into()))
+        Ok(Self(Arc::new(ArcSwap::from_pointee(text.as_bytes().into()))))
+    }
+
+    /// Replaces the token, for the requests that follow.
+    pub fn replace(&self, new: &Self) {
+        self.0.store(new.0.load_full());
     }
 
     /// Returns true if a request carries this token, as `Authorization: Bearer TOKEN`. The time
@@ -31,8 +38,9 @@ impl AdminToken {
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
         let Some((scheme, token)) = value.as_bytes().split_at_checked(7) else { return false };
-        let difference = token.iter().zip(&*self.0).fold(0, |found, (a, b)| found | (a ^ b));
-        scheme.eq_ignore_ascii_case(b"bearer ") && token.len() == self.0.len() && difference == 0
+        let right = self.0.load();
+        let difference = token.iter().zip(right.iter()).fold(0, |found, (a, b)| found | (a ^ b));
+        scheme.eq_ignore_ascii_case(b"bearer ") && token.len() == right.len() && difference == 0
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     http::client_address::ClientAddresses,
     http::connections::{Connection, Connections, RESERVE},
     http::gather::GatheringBody,
-    http::listen::Acceptor,
+    http::listen::{Acceptor, Listener, Stream},
     http::pace::PaceLimits,
     http::proxy_protocol::read_header,
     http::refusal::ExplainedRefusals,
@@ -40,7 +40,6 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
     time::timeout,
@@ -78,11 +77,17 @@ where
     F: Future<Output = (Response<Body>, Arc<Charge>)> + Send + 'static,
 {
     /// Serves until `shutdown` resolves. Open responses then get at most
-    /// [`HttpConfig::drain_timeout`] to end.
-    pub(crate) async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let max_connections = self.config.max_connections;
+    /// [`HttpConfig::drain_timeout`] to end. Each connection is served by what `current` returns
+    /// when it is accepted. The number of connections does not change.
+    pub(crate) async fn run(
+        current: impl Fn() -> Self,
+        listener: Listener,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let Self { config, metrics, .. } = current();
+        let max_connections = config.max_connections;
         let mut acceptor = Acceptor::new(listener, max_connections.saturating_add(RESERVE));
-        self.metrics.connections_limit.store(max_connections as u64, Relaxed);
+        metrics.connections_limit.store(max_connections as u64, Relaxed);
         let (stop, stopping) = watch::channel(false);
         // If draining takes too long, dropping this set ends every connection.
         let mut tasks = JoinSet::new();
@@ -101,24 +106,24 @@ where
             };
             let Some((stream, peer, slot)) = accepted else { continue };
             in_a_row += 1;
-            let server = self.clone();
+            let server = current();
             let stopping = stopping.clone();
-            let open = self.metrics.connection();
+            let open = server.metrics.connection();
             tasks.spawn(async move {
-                server.accepted(stream, peer.ip(), stopping).await;
+                server.accepted(stream, peer, stopping).await;
                 drop((slot, open));
             });
         }
         drop(acceptor);
         let _ = stop.send(true);
         let drained = async { while tasks.join_next().await.is_some() {} };
-        if timeout(self.config.drain_timeout, drained).await.is_err() {
+        if timeout(current().config.drain_timeout, drained).await.is_err() {
             tracing::warn!(reason = "drain_timeout", "drain_timeout has passed: open responses are aborted");
         }
     }
 
     /// Serves one accepted connection, if its peer may have one more.
-    async fn accepted(self, mut stream: TcpStream, peer: IpAddr, stopping: Stopping) {
+    async fn accepted(self, mut stream: Stream, peer: IpAddr, stopping: Stopping) {
         let Some(peer) = self.stated_peer(&mut stream, peer).await else { return };
         let is_proxy = self.clients.is_proxy(peer);
         let Some(connection) = self.connections.admit(peer.to_canonical(), is_proxy) else { return };
@@ -133,7 +138,7 @@ where
 
     /// Returns the peer of a connection. With the PROXY protocol, that is the one which a trusted
     /// proxy states. Returns `None` if the proxy does not begin as the protocol demands.
-    async fn stated_peer(&self, stream: &mut TcpStream, peer: IpAddr) -> Option<IpAddr> {
+    async fn stated_peer(&self, stream: &mut Stream, peer: IpAddr) -> Option<IpAddr> {
         if !self.config.proxy_protocol || !self.clients.is_proxy(peer) {
             return Some(peer);
         }
@@ -153,7 +158,7 @@ where
     /// connection does not take memory for all of them.
     fn serving(
         self,
-        stream: TcpStream,
+        stream: Stream,
         connection: Arc<Connection>,
         stopping: Stopping,
     ) -> BoxFuture<'static, ()> {
@@ -166,13 +171,13 @@ where
 
     async fn secured(
         self,
-        stream: StallTimeout<TcpStream>,
+        stream: StallTimeout<Stream>,
         tls: Tls,
         connection: Arc<Connection>,
         stopping: Stopping,
     ) {
         let accepted = tokio::select! {
-            accepted = timeout(self.config.header_timeout, tls.acceptor.accept(stream)) => accepted,
+            accepted = timeout(self.config.header_timeout, tls.acceptor().accept(stream)) => accepted,
             () = connection.evicted() => return,
         };
         match accepted {
@@ -316,7 +321,7 @@ mod tests {
     async fn a_burst_of_connections_kept_all_others_waiting() {
         const BURST: u64 = 96;
         let origin = Origin::new(Arc::new(Memory::new()), OriginConfig::default());
-        let metrics = origin.app.metrics.clone();
+        let metrics = origin.app().metrics.clone();
         let listener = listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         // The kernel opens them, even while nobody accepts them.

@@ -1,5 +1,6 @@
 //! TLS: certificate and key, and the protocols offered by ALPN.
 
+use arc_swap::ArcSwap;
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -7,11 +8,10 @@ use rustls::{
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Certificate and key of a listener. ALPN offers HTTP/2 and HTTP/1.1.
+/// Certificate and key of a listener. ALPN offers HTTP/2 and HTTP/1.1. Clones are replaced
+/// together.
 #[derive(Clone)]
-pub struct Tls {
-    pub(crate) acceptor: TlsAcceptor,
-}
+pub struct Tls(Arc<ArcSwap<ServerConfig>>);
 
 /// The certificate or the key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,10 @@ pub enum TlsError {
     /// The certificate file holds no certificate.
     #[error("no certificate in the certificate file")]
     NoCertificate,
-    /// Key and certificate do not match, or are of an unsupported kind.
+    /// The key is that of another certificate.
+    #[error("the key does not belong to the certificate")]
+    Mismatch,
+    /// The certificate or the key is of an unsupported kind.
     #[error(transparent)]
     Rustls(#[from] rustls::Error),
 }
@@ -44,9 +47,23 @@ impl Tls {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(chain, key)?;
+            .with_single_cert(chain, key)
+            .map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => TlsError::Mismatch,
+                other => TlsError::Rustls(other),
+            })?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(Self(Arc::new(ArcSwap::from_pointee(config))))
+    }
+
+    /// Replaces the certificate and the key for new connections. Open ones go on with the old
+    /// certificate.
+    pub fn replace(&self, new: &Self) {
+        self.0.store(new.0.load_full());
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.load_full())
     }
 }
 

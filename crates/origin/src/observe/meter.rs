@@ -1,8 +1,11 @@
 //! Counts requests to storage in the metrics and in the record of the current request.
 
-use crate::observe::{
-    metrics::{ReadPurpose, StorageTotals},
-    trace::Trace,
+use crate::{
+    health::Health,
+    observe::{
+        metrics::{ReadPurpose, StorageTotals},
+        trace::Trace,
+    },
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use latemux_storage::{
@@ -17,17 +20,18 @@ use std::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StorageMeter {
     totals: Arc<StorageTotals>,
+    health: Arc<Health>,
 }
 
 impl StorageMeter {
-    pub(crate) fn new(totals: Arc<StorageTotals>) -> Self {
-        Self { totals }
+    pub(crate) fn new(totals: Arc<StorageTotals>, health: Arc<Health>) -> Self {
+        Self { totals, health }
     }
 
     /// Returns the same storage with its reads counted under `purpose`. Listings are counted as
     /// listings.
     pub(crate) fn over(&self, inner: Arc<dyn Storage>, purpose: ReadPurpose) -> Arc<dyn Storage> {
-        Arc::new(Metered { inner, purpose, totals: self.totals.clone() })
+        Arc::new(Metered { inner, purpose, totals: self.totals.clone(), health: self.health.clone() })
     }
 }
 
@@ -37,6 +41,18 @@ struct Metered {
     inner: Arc<dyn Storage>,
     purpose: ReadPurpose,
     totals: Arc<StorageTotals>,
+    health: Arc<Health>,
+}
+
+/// Counts an error of storage.
+fn count_error(error: &StorageError, purpose: ReadPurpose, totals: &StorageTotals, health: &Health) {
+    totals.of(purpose).errors.fetch_add(1, Relaxed);
+    match error {
+        error if error.is_fault() => health.record_failure(),
+        // No permit was free: nothing is known of storage.
+        StorageError::Busy { .. } => {}
+        _ => health.record_answer(),
+    }
 }
 
 impl Metered {
@@ -55,18 +71,19 @@ impl Storage for Metered {
         async move {
             let observer = self.count(self.purpose);
             let began = Instant::now();
-            let totals = self.totals.clone();
+            let (totals, health) = (self.totals.clone(), self.health.clone());
             let purpose = self.purpose;
             let read = self.inner.read(request).await;
-            let mut read = read.inspect_err(|_| _ = totals.of(purpose).errors.fetch_add(1, Relaxed))?;
+            let mut read = read.inspect_err(|error| count_error(error, purpose, &totals, &health))?;
             totals.of(purpose).first_byte.observe(began.elapsed());
             let count = move |frame: &Result<bytes::Bytes, StorageError>| match frame {
                 Ok(frame) => {
                     let bytes = frame.len() as u64;
                     totals.of(purpose).bytes.fetch_add(bytes, Relaxed);
+                    health.record_answer();
                     observer.iter().for_each(|observer| observer.on_storage_bytes(bytes));
                 }
-                Err(_) => _ = totals.of(purpose).errors.fetch_add(1, Relaxed),
+                Err(error) => count_error(error, purpose, &totals, &health),
             };
             read.body = read.body.inspect(count).boxed();
             Ok(read)
@@ -78,7 +95,12 @@ impl Storage for Metered {
         async move {
             self.count(ReadPurpose::Listing);
             let listing = self.inner.list(request).await;
-            listing.inspect_err(|_| _ = self.totals.of(ReadPurpose::Listing).errors.fetch_add(1, Relaxed))
+            if listing.is_ok() {
+                self.health.record_answer();
+            }
+            listing.inspect_err(|error| {
+                count_error(error, ReadPurpose::Listing, &self.totals, &self.health);
+            })
         }
         .boxed()
     }

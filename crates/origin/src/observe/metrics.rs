@@ -62,6 +62,7 @@ pub(crate) struct Metrics {
     /// Results of writing index MP4s.
     pub(crate) index_files: Arc<IndexFiles>,
     pub(crate) prefetches: Arc<Prefetches>,
+    pub(crate) reloads: Reloads,
     in_flight: AtomicU64,
     pub(crate) connections: AtomicU64,
     connections_open: AtomicU64,
@@ -129,6 +130,18 @@ labels! {
     }
 }
 
+labels! {
+    /// Result of a reload of the configuration.
+    pub(crate) enum Reloaded {
+        /// The new configuration is in use.
+        Reloaded = "reloaded",
+        /// It had a mistake. The earlier one goes on.
+        Refused = "refused",
+    }
+}
+
+/// Counts of reloads of the configuration, by their result.
+pub(crate) type Reloads = ResultCounts<{ Reloaded::ALL.len() }>;
 /// Counts of index MP4s by the result of writing them.
 pub(crate) type IndexFiles = ResultCounts<{ Written::ALL.len() }>;
 /// Counts of segments by the result of prefetching them.
@@ -155,6 +168,12 @@ impl<const N: usize> ResultCounts<N> {
 impl IndexFiles {
     pub(crate) fn count(&self, written: Written) {
         self.add(written as usize);
+    }
+}
+
+impl Reloads {
+    pub(crate) fn count(&self, result: Reloaded) {
+        self.add(result as usize);
     }
 }
 
@@ -201,9 +220,9 @@ impl std::fmt::Debug for CacheWatch {
 }
 
 impl Metrics {
-    /// Adds a cache.
-    pub(crate) fn watch(&self, cache: CacheWatch) {
-        self.watched().push(cache);
+    /// Shows these caches from now on, in place of others.
+    pub(crate) fn watch(&self, caches: Vec<CacheWatch>) {
+        *self.watched() = caches;
     }
 
     fn watched(&self) -> MutexGuard<'_, Vec<CacheWatch>> {

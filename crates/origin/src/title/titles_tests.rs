@@ -71,7 +71,7 @@ async fn a_known_title_was_refused_while_others_were_being_made() {
     let age = config.recheck_after;
     let origin = Origin::new(Arc::new(memory), config);
     assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
-    let titles = &origin.app.titles;
+    let titles = &origin.app().titles;
     let title = origin.title("long.mp4").await.unwrap();
     let occupied = occupy(titles).await;
     // What is not in memory has to wait for a place.

@@ -1,7 +1,8 @@
 //! Writes the metrics as OpenMetrics text. `docs/operating.md` has a table of them.
 
 use super::{
-    CacheSnapshot, ClassLabel, ClientFigures, Metrics, Prefetched, ReadPurpose, ResultCounts, Written,
+    CacheSnapshot, ClassLabel, ClientFigures, Metrics, Prefetched, ReadPurpose, Reloaded, ResultCounts,
+    Written,
     process::Process,
     reasons::Reasons,
     responses::{BOUNDS, Histogram, ResponseSeries, STATUSES},
@@ -58,6 +59,8 @@ impl Collector for Scrape {
         out.counters("latemux_index_files", help, None, files)?;
         let segments = results(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
         out.counters("latemux_prefetches", "Segments to prefetch, by result", None, segments)?;
+        let reloads = results(Reloaded::ALL.map(|(_, word)| word), &metrics.reloads);
+        out.counters("latemux_reloads", "Reloads of the configuration, by result", None, reloads)?;
         out.gauge("latemux_requests_in_flight", "Requests in flight", now(&metrics.in_flight))?;
         out.gauge("latemux_connections_open", "Open connections", now(&metrics.connections_open))?;
         let limit = now(&metrics.connections_limit);
