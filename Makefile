@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped lab lab-quick bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load bench-streams docs compare clean
+.PHONY: help tools demo build web install release image samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz forget-skipped lab lab-quick bench bench-cold bench-crates bench-instructions bench-cache bench-hostile bench-load bench-streams docs compare clean
 
 # The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -45,7 +45,16 @@ build: ## build the binary (PROFILE=release for an optimised one)
 
 install: web ## install the optimised binary with its web pages into cargo's bin folder
 	$(stage)
-	@cargo install --path crates/cli --locked
+	@LATEMUX_REQUIRE_PAGES=1 cargo install --path crates/cli --locked
+
+release: web ## build target/dist: a static binary with the pages, its SBOM and checksums (TARGETS=aarch64-unknown-linux-musl)
+	$(stage)
+	@scripts/install-tools.sh release
+	@scripts/release.sh $(TARGETS)
+
+image: release ## build the image `latemux` of that binary, with podman or docker (TAG=)
+	$(stage)
+	@scripts/image.sh "$$(ls -t $(target)/dist/latemux-*-"$$(uname -m)"-unknown-linux-musl | head -n 1)" $(or $(TAG),latemux)
 
 web: ## build the web pages (web/dist, web/dist-load) that the next build embeds in the binary
 	$(stage)
@@ -103,6 +112,10 @@ unit: ## run unit and integration tests
 	@mkdir -p $(target)
 	@test -n "$(wildcard $(media))" || echo 'unit: tests with media of other projects: neither LATEMUX_MEDIA nor $(media) is a folder' >> $(skipped)
 	@cargo nextest run --workspace --locked $(if $(CI),--profile ci)
+	@mkdir -p $(target)
+	@podman info >/dev/null 2>&1 || docker info >/dev/null 2>&1 || \
+		echo 'unit: the image was not run: neither podman nor docker works here' | tee -a $(skipped)
+	@command -v helm >/dev/null || echo 'unit: the Helm chart was not checked: there is no helm' | tee -a $(skipped)
 
 doc: ## run the examples in doc comments
 	$(stage)

@@ -125,6 +125,15 @@ group_npm() {
   done
 }
 
+# The C compiler of static binaries.
+group_release() { apt musl-gcc musl-tools; }
+
+# Runs the image. The runtime is Debian's default for podman, but not always the one that works.
+group_containers() {
+  apt podman podman
+  [ -x /usr/sbin/runc ] || apt runc runc
+}
+
 group_rust() { cargo_tool nextest $NEXTEST; }
 group_lint() { cargo_tool deny $DENY; }
 
@@ -141,7 +150,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers load metrics browser clients lab npm rust lint instructions fuzz}; do
+for group in ${*:-media servers load metrics browser clients lab npm rust lint instructions fuzz containers}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be installed"

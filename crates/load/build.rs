@@ -1,12 +1,17 @@
 //! The live page's built files are part of the binary: they are embedded anew whenever `make web`
 //! has made them anew.
 
-use std::{fs, io, path::Path};
+use std::{env, fs, io, path::Path};
 
 fn main() -> io::Result<()> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist-load");
     // A missing folder would count as changed on every build.
     fs::create_dir_all(&dist)?;
     println!("cargo::rerun-if-changed={}", dist.display());
+    // A release without its pages is a mistake. Other builds are useful without them.
+    println!("cargo::rerun-if-env-changed=LATEMUX_REQUIRE_PAGES");
+    if env::var_os("LATEMUX_REQUIRE_PAGES").is_some() && !dist.join("index.html").exists() {
+        return Err(io::Error::other(format!("{} is not built: run `make web`", dist.display())));
+    }
     Ok(())
 }
