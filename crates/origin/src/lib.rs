@@ -138,7 +138,8 @@ impl Origin {
             let app = self.app();
             let live = self.app.clone();
             Server {
-                handler: move |request: ::http::Request<hyper::body::Incoming>, connection: Arc<Connection>| {
+                handler: move |request: ::http::Request<hyper::body::Incoming>,
+                               connection: Arc<Connection>| {
                     let app = live.load_full();
                     async move {
                         let request = key_delivery::with_licence_request(request).await;

@@ -1,5 +1,5 @@
-//! The files of `deploy`: dashboards and alerts name only metrics that exist, and the unit of
-//! systemd is one.
+//! The files of `deploy`: dashboards and alerts name only metrics that exist, the unit of systemd
+//! is one, and compose's services fit together.
 
 use crate::{
     client::get,
@@ -87,6 +87,23 @@ fn alerts_are_valid_yaml_with_an_expression_each() {
         }
         assert!(rule["annotations"]["summary"].as_str().is_some(), "{rule:?}");
     }
+}
+
+#[test]
+fn the_services_of_compose_name_each_other() {
+    let documents = yaml_rust2::YamlLoader::load_from_str(&read("compose/compose.yaml")).unwrap();
+    let services = &documents[0]["services"];
+    for name in ["storage", "origin-1", "origin-2", "balancer"] {
+        assert!(services[name]["image"].as_str().is_some() || name == "origin-2", "{name}");
+    }
+    let (balancer, origin) = (read("compose/nginx.conf"), read("compose/latemux.toml"));
+    assert!(balancer.contains("server origin-1:8080") && balancer.contains("server origin-2:8080"));
+    assert!(origin.contains("http://storage:7070") && origin.contains("listen = \":8080\""));
+    // 1.1 times the budgets, and 64 MiB.
+    let sizes = origin.lines().filter_map(|line| line.split_once(" = \"")?.1.strip_suffix("MiB\""));
+    let budgets: u64 = sizes.map(|size| size.parse::<u64>().unwrap()).sum();
+    let limit = services["origin-1"]["mem_limit"].as_str().unwrap().trim_end_matches('m');
+    assert!(limit.parse::<u64>().unwrap() >= budgets * 11 / 10 + 64, "{budgets}");
 }
 
 #[test]
