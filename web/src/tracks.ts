@@ -47,6 +47,8 @@ export async function readTracks(title: Pick<Selection, "title" | "part">, signa
   const manifest = new DOMParser().parseFromString(text, "application/xml");
   return [...manifest.querySelectorAll("Representation")].flatMap((representation): Track[] => {
     const set = representation.parentElement!;
+    // Sets of I-frames repeat the video.
+    if (set.querySelector(":scope > EssentialProperty[schemeIdUri$=trickmode]")) return [];
     const stated = (name: string) => representation.getAttribute(name) ?? set.getAttribute(name) ?? "";
     const kind = stated("mimeType").split("/")[0];
     const codec = stated("codecs");

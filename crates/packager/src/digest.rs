@@ -2,7 +2,7 @@
 //! IVs of encrypted segments.
 
 use crate::{
-    address::{displayed_rep_id, rep_id},
+    address::{IFrameNumber, displayed_rep_id, rep_id},
     selection::Selected,
 };
 use latemux_index::{
@@ -49,15 +49,35 @@ pub(crate) fn extended(digest: u128, text: &str) -> u128 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SampleChoice {
     All,
-    /// Only the sync sample at the start of the segment.
-    IFrame,
+    /// Only one I-frame of the segment, by its place from 1 on.
+    IFrame(u32),
+    /// Only the I-frame that the segment starts with. It lasts as long as the segment.
+    LastingIFrame,
 }
 
 impl SampleChoice {
-    const fn word(self) -> &'static str {
+    /// Returns the choice of one I-frame.
+    pub(crate) const fn of_iframe(number: IFrameNumber) -> Self {
+        Self::IFrame(number.place)
+    }
+
+    /// Returns the place of the only I-frame, from 1 on. `None` for all samples.
+    pub(crate) const fn place(self) -> Option<u32> {
         match self {
-            Self::All => "segment",
-            Self::IFrame => "iframe",
+            Self::All => None,
+            Self::IFrame(place) => Some(place),
+            Self::LastingIFrame => Some(1),
+        }
+    }
+}
+
+impl fmt::Display for SampleChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("segment"),
+            Self::IFrame(0 | 1) => f.write_str("iframe"),
+            Self::LastingIFrame => f.write_str("lasting iframe"),
+            Self::IFrame(place) => write!(f, "iframe {place} of"),
         }
     }
 }
@@ -68,7 +88,7 @@ pub(crate) struct CmafText<'a>(pub(crate) SampleChoice, pub(crate) &'a TrackName
 impl fmt::Display for CmafText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(choice, name, number) = self;
-        write!(f, "cmaf {} {} {number}", choice.word(), displayed_rep_id(name))
+        write!(f, "cmaf {choice} {} {number}", displayed_rep_id(name))
     }
 }
 
@@ -77,7 +97,7 @@ pub(crate) struct TsText<'a>(pub(crate) SampleChoice, pub(crate) &'a str);
 
 impl fmt::Display for TsText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ts {} {}", self.0.word(), self.1)
+        write!(f, "ts {} {}", self.0, self.1)
     }
 }
 
@@ -102,13 +122,9 @@ pub(crate) fn cut_text(
     selected: &Selected<'_>,
     tracks: &[usize],
     number: u32,
-    choice: SampleChoice,
     shares: &[Option<&Segment>],
 ) -> String {
-    let is_whole = match choice {
-        SampleChoice::All => selected.is_whole(tracks, number, shares),
-        SampleChoice::IFrame => selected.starts_whole(tracks, number, shares),
-    };
+    let is_whole = selected.is_whole(tracks, number, shares);
     let cut = |share: &Option<&Segment>| format!(" {:?}", share.map(|share| &share.cut));
     if is_whole { String::new() } else { shares.iter().map(cut).collect() }
 }

@@ -25,7 +25,7 @@ use crate::{
     manifest::{dash, hds, hls, smooth},
     protection::{Cover, Protection, Seal},
     segment::{PackedTracks, ts},
-    selection::Selected,
+    selection::{Selected, Selection},
 };
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
 use planner::{Planner, Sealing};
@@ -215,7 +215,10 @@ fn plan_resource(
     protection: Option<&Protection>,
     sealing: Option<Sealing<'_>>,
 ) -> Result<Planned, PackError> {
-    let selected = &Selected::new(title, &address.selection, address.resource.is_manifest())?;
+    let everything = Selection::default();
+    // I-frames are those of the whole title, in clips too.
+    let selection = if address.resource.is_iframe() { &everything } else { &address.selection };
+    let selected = &Selected::new(title, selection, address.resource.is_manifest())?;
     let title = selected.title();
     let planner = Planner { selected, title, address, known, sealing };
     // Only manifests hold URLs.
@@ -261,11 +264,13 @@ fn plan_resource(
             planner.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), SampleChoice::All)
         }
         Resource::HlsIFrameCmaf(track, n) => {
-            planner.cmaf_segment_number(Protocol::HlsCmaf, track, *n, SampleChoice::IFrame)
+            let choice = SampleChoice::of_iframe(*n);
+            planner.cmaf_segment_number(Protocol::HlsCmaf, track, n.segment, choice)
         }
+        Resource::DashIFrame(track, n) => planner.dash_iframe(track, *n),
         Resource::HlsTsSegment(tracks, n) => planner.ts_segment(tracks, *n, SampleChoice::All),
         Resource::HlsIFrameTs(track, n) => {
-            planner.ts_segment(std::slice::from_ref(track), *n, SampleChoice::IFrame)
+            planner.ts_segment(std::slice::from_ref(track), n.segment, SampleChoice::of_iframe(*n))
         }
     }
 }

@@ -213,6 +213,7 @@ impl Protection {
             }
             Resource::DashInit(track)
             | Resource::DashSegmentAt(track, _)
+            | Resource::DashIFrame(track, _)
             | Resource::DashSegment(track, _) => self.cover(Protocol::Dash, from_ref(track)),
             Resource::HlsInit(tracks) | Resource::HlsSegment(tracks, _) => {
                 self.cover(Protocol::HlsCmaf, tracks)

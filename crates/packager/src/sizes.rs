@@ -7,10 +7,10 @@ use crate::{
     carry::Protocol,
     peak::highest_run,
     protection::Cover,
-    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
+    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, iframes, smooth, ts},
 };
 use latemux_index::{
-    Title,
+    Title, Track,
     media::{Samples, TrackKind},
     table::{
         batches::{SampleBatch, SampleBatches},
@@ -67,13 +67,14 @@ pub(crate) fn tail_bytes(title: &Title, packed: &PackedTracks<'_>, protocol: Pro
     }
 }
 
-/// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone; the
-/// size of the segment if only the fragments of the track are known.
+/// Returns the bytes of every I-frame of a track that manifests list, as sent alone; at least as
+/// many if only the fragments of the track are known.
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     segment_and_iframe_sizes(title, track, protocol).1
 }
 
-/// Returns both [`segment_sizes`] and [`iframe_sizes`] at the cost of one of them.
+/// Returns both [`segment_sizes`] and [`iframe_sizes`], at the cost of one of them if only segments
+/// start with I-frames.
 pub(crate) fn segment_and_iframe_sizes(
     title: &Title,
     track: usize,
@@ -82,32 +83,41 @@ pub(crate) fn segment_and_iframe_sizes(
     let sizes = || segment_sizes(title, track, protocol);
     let Some(title_track) = title.tracks().get(track) else { return (Vec::new(), Vec::new()) };
     let container = container_bytes(protocol);
-    match &title.track(title_track).samples {
-        Samples::Table(table) => match StretchSize::new(title, title_track, protocol) {
-            Some(size) => {
-                let mut stretches = size.batches(table, &title_track.cuts);
-                let mut whole = Vec::new();
-                let mut first = Vec::new();
-                while let Some(stretch) = stretches.next_batch() {
-                    whole.push(container + (size.bytes)(&stretch));
-                    first.push(container + (size.bytes)(&stretch.first()));
-                }
-                (whole, first)
-            }
-            None => {
-                let segments = title_track.numbers().filter_map(|number| title_track.segment(number));
-                let first = segments.map(|mut segment| {
-                    segment.cut.end = segment.cut.start + 1;
-                    share_size(title, track, &segment, protocol) + container
-                });
-                (sizes(), first.collect())
-            }
-        },
-        Samples::Fragments(_) => {
-            let whole = sizes();
-            (whole.clone(), whole)
+    let frames = iframes::of_track(title, track);
+    if let Samples::Table(table) = &title.track(title_track).samples
+        && let Some(size) = StretchSize::new(title, title_track, protocol)
+        && frames.len() == title_track.grid_segments.len()
+    {
+        let mut stretches = size.batches(table, &title_track.cuts);
+        let mut whole = Vec::new();
+        let mut first = Vec::new();
+        while let Some(stretch) = stretches.next_batch() {
+            whole.push(container + (size.bytes)(&stretch));
+            first.push(container + (size.bytes)(&stretch.first()));
         }
+        return (whole, first);
     }
+    (sizes(), sizes_alone(title, track, protocol, &iframes::as_segments(title_track, &frames)))
+}
+
+/// Returns the bytes of I-frames that are sent alone, see [`iframes::as_segments`].
+pub(crate) fn sizes_alone(title: &Title, track: usize, protocol: Protocol, frames: &[Segment]) -> Vec<u64> {
+    let Some(title_track) = title.tracks().get(track) else { return Vec::new() };
+    let of_title = title.track(title_track);
+    let container = container_bytes(protocol);
+    if let Samples::Table(table) = &of_title.samples
+        && let Some(size) = StretchSize::of_any(of_title, protocol)
+    {
+        let end = title_track.cuts.last().copied().unwrap_or_default();
+        let cuts: Vec<u32> = frames.iter().map(|frame| frame.cut.start).chain([end]).collect();
+        let mut stretches = size.batches(table, &cuts);
+        let mut alone = Vec::with_capacity(frames.len());
+        while let Some(stretch) = stretches.next_batch() {
+            alone.push(container + (size.bytes)(&stretch.first()));
+        }
+        return alone;
+    }
+    frames.iter().map(|frame| share_size(title, track, frame, protocol) + container).collect()
 }
 
 /// Returns the bytes of a track's share of every segment, without [`container_bytes`].
@@ -144,6 +154,17 @@ impl<'a> StretchSize<'a> {
                 let bytes = Box::new(move |stretch: &SampleBatch<'_>| cmaf::stretch_bytes(stretch, composed));
                 Some(Self { bytes, compositions: !composed })
             }
+            _ => Self::of_any(track, protocol),
+        }
+    }
+
+    /// Like [`Self::new`], for stretches that begin anywhere.
+    fn of_any(track: &'a Track, protocol: Protocol) -> Option<Self> {
+        match protocol {
+            Protocol::Dash | Protocol::HlsCmaf => Some(Self {
+                bytes: Box::new(|stretch: &SampleBatch<'_>| cmaf::stretch_bytes(stretch, false)),
+                compositions: true,
+            }),
             Protocol::HlsTs => Some(Self { bytes: Box::new(ts::stretch_bytes(track)), compositions: true }),
             Protocol::Hds => Some(Self { bytes: Box::new(f4f::stretch_bytes(track)), compositions: false }),
             Protocol::Smooth => None,

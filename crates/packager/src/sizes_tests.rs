@@ -52,11 +52,7 @@ fn sizes_of_columns_equal_those_of_samples() {
 
 fn check_iframes(title: &Title, track: usize, protocol: Protocol) {
     let title_track = &title.tracks()[track];
-    let mut segments: Vec<Segment> =
-        title_track.numbers().map(|number| title_track.segment(number).unwrap()).collect();
-    if matches!(title.track(title_track).samples, Samples::Table(_)) {
-        segments.iter_mut().for_each(|segment| segment.cut.end = segment.cut.start + 1);
-    }
+    let segments = iframes::as_segments(title_track, &iframes::of_track(title, track));
     let size = |segment| share_size(title, track, segment, protocol) + container_bytes(protocol);
     let expected: Vec<u64> = segments.iter().map(size).collect();
     let (whole, first) = segment_and_iframe_sizes(title, track, protocol);

@@ -2,6 +2,7 @@
 
 pub mod fragment_samples;
 pub mod stamp;
+mod sync_points;
 
 use crate::{
     error::TrackProblem,

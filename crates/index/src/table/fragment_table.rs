@@ -191,6 +191,16 @@ impl FragmentTable {
         Some(self.sync.find(count))
     }
 
+    /// Returns the number of fragments before `index` that start with a sync sample.
+    pub(crate) fn syncs_before(&self, index: u32) -> u32 {
+        u32::try_from(self.sync.sum_before(index)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the fragment with a sync sample that `count` others precede.
+    pub(crate) fn nth_sync(&self, count: u32) -> Option<u32> {
+        Some(self.sync.find(count.into())).filter(|&index| index < self.len())
+    }
+
     /// Returns the end of the last fragment's presentation, in track ticks.
     pub fn end(&self) -> i64 {
         self.end

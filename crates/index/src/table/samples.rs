@@ -145,6 +145,28 @@ impl SampleTable {
         found.checked_sub(self.window.start)
     }
 
+    /// Returns the number of sync samples before a sample.
+    pub(crate) fn syncs_before(&self, index: u32) -> u32 {
+        let number = self.in_columns(&(index..index)).start;
+        number_of_syncs(self.sync.as_ref(), number).saturating_sub(self.hidden_syncs())
+    }
+
+    /// Returns the sync sample that `count` others precede.
+    pub(crate) fn nth_sync(&self, count: u32) -> Option<u32> {
+        let count = self.hidden_syncs().checked_add(count)?;
+        let number = match &self.sync {
+            None => count,
+            Some(gaps) if count >= gaps.len() => return None,
+            Some(gaps) => u32::try_from(gaps.sum_before(count + 1)).ok()?,
+        };
+        number.checked_sub(self.window.start).filter(|_| number < self.window.end)
+    }
+
+    /// Returns the number of sync samples in the columns before the first sample that plays.
+    fn hidden_syncs(&self) -> u32 {
+        number_of_syncs(self.sync.as_ref(), self.window.start)
+    }
+
     /// Returns the number of samples whose decode time is at or before `time`, on the output
     /// timeline.
     pub fn decoded_until(&self, time: i64) -> u32 {
@@ -319,6 +341,14 @@ impl SampleTable {
     fn composition_in_columns(&self, number: u32) -> i32 {
         let packed = self.compositions.as_ref().and_then(|c| c.get(number)).unwrap_or(0);
         composition(packed, self.composition_lift)
+    }
+}
+
+/// Returns the number of sync samples before a number in the columns.
+fn number_of_syncs(gaps: Option<&Column>, number: u32) -> u32 {
+    match gaps {
+        None => number,
+        Some(gaps) => number.checked_sub(1).map_or(0, |before| gaps.find(before.into())),
     }
 }
 

@@ -195,7 +195,7 @@ async fn dash_urls(server: SocketAddr, base: &str) -> Vec<String> {
         Some(tag.split_once(&format!(" {name}=\""))?.1.split('"').next()?.to_owned())
     };
     let mut urls = vec![manifest];
-    for set in text.split("<AdaptationSet").skip(1) {
+    for set in text.split("<AdaptationSet").skip(1).filter(|set| !set.contains("trickmode")) {
         let template = set.split_once("<SegmentTemplate").unwrap().1;
         let (init, media) =
             (attribute(template, "initialization").unwrap(), attribute(template, "media").unwrap());

@@ -78,8 +78,18 @@ impl<'a> Links<'a> {
         self.url(segment, &Selection { minimum_segment, ..selection })
     }
 
-    pub(crate) fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
-        self.url(frame, &self.for_segments(extent))
+    /// Returns the URL of an I-frame, which is the same in clips.
+    pub(crate) fn hls_iframe(&self, frame: &Resource) -> String {
+        self.url(frame, &Selection::default())
+    }
+
+    /// Returns `SegmentTemplate@initialization` and `@media` of the I-frames of a track. `None` for
+    /// forms of URLs that have no such frames.
+    pub(crate) fn dash_iframes(&self, track: &TrackName) -> Option<(String, String)> {
+        match self.profile {
+            Profile::Native => Some(native::dash_iframes(&self.name, track)),
+            Profile::NginxVod(_) => None,
+        }
     }
 
     /// Returns the URL of the key with an ID, below the base of the title.

@@ -24,7 +24,7 @@ pub(crate) use name::{displayed_rep_id, name_of, rep_id};
 pub use error::AddressError;
 pub use key::KeyAddress;
 pub use parameter::MINIMUM_SEGMENT;
-pub use resource::{DashTemplate, HlsContainer, Resource};
+pub use resource::{DashTemplate, HlsContainer, IFrameNumber, Resource};
 
 use crate::selection::Selection;
 use latemux_index::Title;

@@ -11,7 +11,8 @@
 //!           | "hls/" NAME 1*("-" REPID) ".m4s"           HLS CMAF init; fMP4 for several tracks
 //!           | "hls/" NAME 1*("-" REPID) "-" N ".m4s"     HLS CMAF segment; fMP4 likewise
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
-//!           | "keyframes/" NAME "-" REPID "-" N (".ts" | ".m4s")
+//!           | "keyframes/" NAME "-" REPID "-" N ["-" PLACE] (".ts" | ".m4s")   one I-frame
+//!           | "keyframes/" NAME "-" REPID "-" N ".dash"  DASH I-frame
 //!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
 //!           | "QualityLevels(" BITRATE ")/Fragments(" STEM "=" TIME ")"
 //!           | [NAME] ".f4m"                              HDS manifest
@@ -19,6 +20,7 @@
 //!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
 //! CLIP      = "vbegin=" SECONDS ["&vend=" SECONDS] | "vend=" SECONDS   as in a query
 //! REPID     = STEM "=" BITRATE
+//! PLACE     = 1*DIGIT, from 2
 //! N         = 1*DIGIT, from 1; TIME and BITRATE = 1*DIGIT
 //! ```
 //!
@@ -27,7 +29,7 @@
 //! follows a `-`, else behind the last `-`.
 
 use super::{
-    DashTemplate, Resource,
+    DashTemplate, IFrameNumber, Resource,
     name::{KINDS, RESERVED},
     query::{QueryOptions, clip_of_folder, folder_of_clip},
     rep_id,
@@ -100,6 +102,7 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
         Resource::HlsIFramePlaylist(t, _) => format!("{KEYFRAMES}{name}{}.m3u8", id(t)),
         Resource::HlsIFrameTs(t, n) => format!("{KEYFRAMES}{name}{}-{n}.ts", id(t)),
         Resource::HlsIFrameCmaf(t, n) => format!("{KEYFRAMES}{name}{}-{n}.m4s", id(t)),
+        Resource::DashIFrame(t, n) => format!("{KEYFRAMES}{name}{}-{n}.dash", id(t)),
         Resource::SmoothManifest => "Manifest".to_owned(),
         Resource::SmoothFragment(t, time) => {
             let stem = utf8_percent_encode(&t.stem, RESERVED);
@@ -122,6 +125,12 @@ pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
         DashTemplate::Time => format!("dash/{name}-$RepresentationID$-$Time$.dash"),
         DashTemplate::Number => format!("dash/{name}-$RepresentationID$-$Number$.m4s"),
     }
+}
+
+/// Returns `SegmentTemplate@initialization` and `@media` of the I-frames of a track.
+pub(super) fn dash_iframes(name: &str, track: &TrackName) -> (String, String) {
+    let id = rep_id(track);
+    (format!("dash/{name}-{id}.dash"), format!("{KEYFRAMES}{name}-{id}-$Number$.dash"))
 }
 
 /// Returns `StreamIndex@Url` of tracks with a stem, relative to the base.
@@ -210,11 +219,15 @@ fn keyframe_file(file: &str, options: &QueryOptions) -> Option<Resource> {
         return Some(Resource::HlsIFramePlaylist(only_rep_id(stem)?, options.container));
     }
     if let Some(stem) = file.strip_suffix(".ts") {
-        let (id, n) = numbered(stem)?;
-        return Some(Resource::HlsIFrameTs(only_rep_id(id)?, n));
+        let (id, n) = iframe_number(stem)?;
+        return Some(Resource::HlsIFrameTs(id, n));
     }
-    let (id, n) = numbered(file.strip_suffix(".m4s")?)?;
-    Some(Resource::HlsIFrameCmaf(only_rep_id(id)?, n))
+    if let Some(stem) = file.strip_suffix(".dash") {
+        let (id, n) = numbered(stem)?;
+        return Some(Resource::DashIFrame(only_rep_id(id)?, n));
+    }
+    let (id, n) = iframe_number(file.strip_suffix(".m4s")?)?;
+    Some(Resource::HlsIFrameCmaf(id, n))
 }
 
 /// Parses `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
@@ -229,6 +242,17 @@ pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
 fn numbered(stem: &str) -> Option<(&str, u32)> {
     let (rest, n) = stem.rsplit_once('-')?;
     Some((rest, number(n).filter(|&n| n > 0)?))
+}
+
+/// Parses `NAME-REPID-N[-PLACE]`.
+fn iframe_number(stem: &str) -> Option<(TrackName, IFrameNumber)> {
+    let (rest, last) = numbered(stem)?;
+    if let Some(track) = only_rep_id(rest) {
+        return Some((track, IFrameNumber::first_of(last)));
+    }
+    let (id, segment) = numbered(rest)?;
+    // The first place has one spelling.
+    (last > 1).then_some((only_rep_id(id)?, IFrameNumber { segment, place: last }))
 }
 
 /// Parses the last REPID of `NAME-REPID`. All text before it is the NAME.

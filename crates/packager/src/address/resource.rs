@@ -1,6 +1,7 @@
 //! The resources of a title.
 
 use latemux_index::title::TrackName;
+use std::fmt;
 
 /// A resource that can be requested of a title.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,10 +26,13 @@ pub enum Resource {
     HlsSegment(Vec<TrackName>, u32),
     /// `/keyframes/NAME-REPID.m3u8`
     HlsIFramePlaylist(TrackName, HlsContainer),
-    /// `/keyframes/NAME-REPID-N.ts`: the I-frame a segment starts with, alone; 1-based.
-    HlsIFrameTs(TrackName, u32),
-    /// `/keyframes/NAME-REPID-N.m4s`
-    HlsIFrameCmaf(TrackName, u32),
+    /// `/keyframes/NAME-REPID-N[-PLACE].ts`: one I-frame alone.
+    HlsIFrameTs(TrackName, IFrameNumber),
+    /// `/keyframes/NAME-REPID-N[-PLACE].m4s`
+    HlsIFrameCmaf(TrackName, IFrameNumber),
+    /// `/keyframes/NAME-REPID-N.dash`: one I-frame that lasts until the next one. I-frames are
+    /// counted from 1 in the whole title.
+    DashIFrame(TrackName, u32),
     /// `/Manifest`
     SmoothManifest,
     /// `/QualityLevels(BITRATE)/Fragments(STEM=TIME)`; start of the fragment in units of 100 ns.
@@ -39,6 +43,31 @@ pub enum Resource {
     HdsBootstrap(Vec<TrackName>),
     /// `/NAME-REPID[-REPID]-Seg1-FragN`; 1-based. One track, or audio and video muxed.
     HdsFragment(Vec<TrackName>, u32),
+}
+
+/// The number of an I-frame in HLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IFrameNumber {
+    /// Number of its segment in the whole title, 1-based.
+    pub segment: u32,
+    /// Its place among the I-frames of that segment, 1-based. URLs leave out the first place.
+    pub place: u32,
+}
+
+impl IFrameNumber {
+    /// Returns the number of the I-frame that a segment (1-based) starts with.
+    pub const fn first_of(segment: u32) -> Self {
+        Self { segment, place: 1 }
+    }
+}
+
+impl fmt::Display for IFrameNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            0 | 1 => write!(f, "{}", self.segment),
+            place => write!(f, "{}-{place}", self.segment),
+        }
+    }
 }
 
 /// The way a DASH manifest addresses segments.
@@ -69,6 +98,11 @@ impl Resource {
             Self::HlsSegment(tracks, _) => tracks.len() == 1,
             _ => false,
         }
+    }
+
+    /// True for one I-frame alone.
+    pub(crate) fn is_iframe(&self) -> bool {
+        matches!(self, Self::HlsIFrameTs(..) | Self::HlsIFrameCmaf(..) | Self::DashIFrame(..))
     }
 
     /// True for resources that are made from the index alone and list others.

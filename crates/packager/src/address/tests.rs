@@ -39,8 +39,18 @@ fn every_form_of_the_table_is_parsed() {
         ("/x/hls/x-video=400000-3.m4s", "x", Resource::HlsSegment(vec![video()], 3)),
         ("/x/keyframes/x-video=400000.m3u8", "x", Resource::HlsIFramePlaylist(video(), Auto)),
         ("/x/keyframes/x-video=400000.m3u8?hls_fmp4", "x", Resource::HlsIFramePlaylist(video(), Cmaf)),
-        ("/x/keyframes/x-video=400000-1.ts", "x", Resource::HlsIFrameTs(video(), 1)),
-        ("/x/keyframes/x-video=400000-1.m4s", "x", Resource::HlsIFrameCmaf(video(), 1)),
+        ("/x/keyframes/x-video=400000-1.ts", "x", Resource::HlsIFrameTs(video(), IFrameNumber::first_of(1))),
+        (
+            "/x/keyframes/x-video=400000-1-3.ts",
+            "x",
+            Resource::HlsIFrameTs(video(), IFrameNumber { segment: 1, place: 3 }),
+        ),
+        ("/x/keyframes/x-video=400000-7.dash", "x", Resource::DashIFrame(video(), 7)),
+        (
+            "/x/keyframes/x-video=400000-1.m4s",
+            "x",
+            Resource::HlsIFrameCmaf(video(), IFrameNumber::first_of(1)),
+        ),
         ("/x/dash/x-audio_pt-BR=1.dash", "x", Resource::DashInit(track("audio_pt-BR", 1))),
         ("/x/dash/x-other=1.dash", "x", Resource::DashInit(track("other", 1))),
         ("/x/dash/x=2-video=1.dash", "x", Resource::DashInit(track("video", 1))),
@@ -161,7 +171,7 @@ fn iframe_playlists_point_one_folder_up() {
     let playlist = Address::new("x", Resource::HlsIFramePlaylist(video(), HlsContainer::Cmaf));
     let links = Links::new(&playlist);
     assert_eq!(links.hls_init(vec![video()]), "../hls/x-video=400000.m4s");
-    let frame = Resource::HlsIFrameCmaf(video(), 2);
+    let frame = Resource::HlsIFrameCmaf(video(), IFrameNumber::first_of(2));
     assert_eq!(links.hls_segment(&frame, Extent::Whole), "x-video=400000-2.m4s");
     let multivariant = Address::new("x", Resource::HlsMultivariant(HlsContainer::Cmaf));
     let links = Links::new(&multivariant);
@@ -193,14 +203,19 @@ fn any_resource() -> impl Strategy<Value = Resource> {
         tracks().prop_map(Resource::HlsInit),
         (tracks(), number()).prop_map(|(t, n)| Resource::HlsSegment(t, n)),
         (any_track(), container()).prop_map(|(t, c)| Resource::HlsIFramePlaylist(t, c)),
-        (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameTs(t, n)),
-        (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameCmaf(t, n)),
+        (any_track(), iframe_number()).prop_map(|(t, n)| Resource::HlsIFrameTs(t, n)),
+        (any_track(), iframe_number()).prop_map(|(t, n)| Resource::HlsIFrameCmaf(t, n)),
+        (any_track(), number()).prop_map(|(t, n)| Resource::DashIFrame(t, n)),
         Just(Resource::SmoothManifest),
         (any_track(), any::<u64>()).prop_map(|(t, time)| Resource::SmoothFragment(t, time)),
         Just(Resource::HdsManifest),
         tracks().prop_map(Resource::HdsBootstrap),
         (tracks(), number()).prop_map(|(t, n)| Resource::HdsFragment(t, n)),
     ]
+}
+
+fn iframe_number() -> impl Strategy<Value = IFrameNumber> {
+    (1..=u32::MAX, 1..=u32::MAX).prop_map(|(segment, place)| IFrameNumber { segment, place })
 }
 
 fn any_base() -> impl Strategy<Value = String> {

@@ -8,6 +8,7 @@
 mod adaptation;
 mod describe;
 mod protection;
+mod trick_mode;
 
 use super::{
     MICROS, carries_none, check_size, is_listed,
@@ -30,6 +31,7 @@ use latemux_isobmff::{
     codec::{Media, VideoRange},
     time::Round,
 };
+use trick_mode::TrickSet;
 
 /// Returns the MPD of the selected part of a title. O(samples). Fails with
 /// [`PackError::CannotCarry`] if DASH carries no track of the title, with
@@ -55,8 +57,12 @@ pub(crate) fn mpd(
     let start = representations().map(Representation::start).min().unwrap_or(zero);
     let end = representations().map(Representation::end).max().unwrap_or(zero);
     let duration = end.in_scale(MICROS, Round::Up) - start.in_scale(MICROS, Round::Down);
+    let with_number = (1..).zip(&sets);
+    let trick_sets: Vec<TrickSet<'_>> =
+        with_number.filter_map(|(number, set)| TrickSet::of(number, set, selected, links)).collect();
     let buffer = representations()
         .map(|r| min_buffer_millis(&r.segments, r.timescale.get(), r.bitrate.peak))
+        .chain(trick_sets.iter().map(TrickSet::min_buffer_millis))
         .max()
         .unwrap_or(0);
     let longest = representations()
@@ -84,6 +90,10 @@ pub(crate) fn mpd(
     let writer = MpdWriter::new(&sets, links, template, start);
     for (number, set) in (1..).zip(&sets) {
         writer.write_set(&mut xml, number, (set, &sets))?;
+    }
+    let next = u32::try_from(sets.len()).unwrap_or(u32::MAX).saturating_add(1);
+    for (number, set) in (next..).zip(&trick_sets) {
+        set.write(&mut xml, number, &writer)?;
     }
     Ok(xml.finish())
 }
@@ -217,17 +227,21 @@ impl<'a> MpdWriter<'a> {
             .attr("initialization", self.links.dash_initialization())
             .attr("media", self.links.dash_media(self.template, extent))
             .children();
-        xml.tag("SegmentTimeline").children();
-        for run in &timeline.0 {
-            xml.tag("S")
-                .attr_if("t", run.time)
-                .attr("d", run.duration)
-                .attr_if("r", (run.repeat > 0).then_some(run.repeat))
-                .empty();
-        }
-        xml.close();
+        write_timeline(xml, timeline);
         xml.close();
     }
+}
+
+fn write_timeline(xml: &mut Xml, timeline: &Timeline) {
+    xml.tag("SegmentTimeline").children();
+    for run in &timeline.0 {
+        xml.tag("S")
+            .attr_if("t", run.time)
+            .attr("d", run.duration)
+            .attr_if("r", (run.repeat > 0).then_some(run.repeat))
+            .empty();
+    }
+    xml.close();
 }
 
 fn video_attributes<'a>(

@@ -20,7 +20,10 @@ use crate::{
     PackError,
     address::HlsContainer,
     carry::{Protocol, carries},
-    segment::PackedTracks,
+    segment::{
+        PackedTracks,
+        iframes::{self, IFrame},
+    },
 };
 use latemux_index::{
     Title, Track,
@@ -89,6 +92,22 @@ fn listed_segments<'a>(packed: &PackedTracks<'a>) -> impl Iterator<Item = (u32, 
         last = Some((end, until));
         Some((number, (until - from).max(0)))
     })
+}
+
+/// Returns the I-frames that the playlist of a track lists, with the microseconds up to the next
+/// one, or to the end of the playlist. Times are rounded as in [`listed_segments`].
+fn listed_iframes(title: &Title, track: usize) -> Vec<(IFrame, i64)> {
+    let frames = iframes::of_track(title, track);
+    let tracks = [track];
+    let Some(packed) = packed_for_playlist(title, &tracks, None) else { return Vec::new() };
+    let scale = title.track(packed.lead()).timescale;
+    let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
+    let last = frames.last().and_then(|frame| packed.times(frame.segment));
+    let end = last.map_or(0, |(_, end)| micros(end));
+    let starts: Vec<i64> = frames.iter().map(|frame| micros(Time::new(frame.start, scale))).collect();
+    let ends = starts.iter().copied().skip(1).chain([end]);
+    let lengths = starts.iter().zip(ends).map(|(start, end)| (end - start).max(0));
+    frames.iter().copied().zip(lengths).collect()
 }
 
 /// Packs the tracks of a media playlist. A playlist of video alone lasts as long as the title,

@@ -9,7 +9,9 @@ use crate::{
     carry::{Protocol, find_carried},
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     protection::Cover,
-    segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, smooth, ts},
+    segment::{
+        MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, iframes, smooth, ts,
+    },
     selection::{SampleOrder, Selected},
 };
 use bytes::Bytes;
@@ -134,11 +136,11 @@ impl<'a> Planner<'a> {
         choice: SampleChoice,
     ) -> Result<Planned, PackError> {
         let (index, track) = find_carried(self.title, protocol, name)?;
-        if choice == SampleChoice::IFrame && track.kind != TrackKind::Video {
+        if choice != SampleChoice::All && track.kind != TrackKind::Video {
             return Err(PackError::NoSuchTrack(name.to_string()));
         }
         let object = self.title.tracks()[index].object;
-        let segment = find(index);
+        let segment = find(index).filter(|segment| has_choice(track, segment, choice));
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("{}", CmafText(choice, name, number));
         let order = self.address.selection.order;
@@ -150,6 +152,21 @@ impl<'a> Planner<'a> {
                 return Ok((parts, " by priority"));
             }
             Ok((cmaf::media(object, number, samples)?, ""))
+        })
+    }
+
+    /// Plans the I-frame of DASH with a number (1-based), which lasts until the next one.
+    pub(super) fn dash_iframe(&self, name: &TrackName, number: u32) -> Result<Planned, PackError> {
+        let (index, track) = find_carried(self.title, Protocol::Dash, name)?;
+        if track.kind != TrackKind::Video {
+            return Err(PackError::NoSuchTrack(name.to_string()));
+        }
+        let title_track = &self.title.tracks()[index];
+        let segment = iframes::numbered(title_track, track, number);
+        let what = format_args!("dash iframe {} {number}", displayed_rep_id(name));
+        let choice = SampleChoice::LastingIFrame;
+        self.single(index, segment, u64::from(number), choice, what, |_, samples| {
+            Ok((cmaf::media(title_track.object, number, samples)?, ""))
         })
     }
 
@@ -171,7 +188,7 @@ impl<'a> Planner<'a> {
         };
         let segment = segment.ok_or_else(none)?;
         let reach = || self.reach([(index, &segment)]);
-        let samples = match self.samples(index, &segment, choice)? {
+        let mut samples = match self.samples(index, &segment, choice)? {
             SegmentSamples::Known(samples) => samples,
             SegmentSamples::Needs(ranges) => {
                 let fragments = self.of_object(index, ranges).collect();
@@ -181,7 +198,14 @@ impl<'a> Planner<'a> {
         if samples.is_empty() {
             return Err(none());
         }
-        let cut = cut_text(self.selected, &[index], segment.number, choice, &[Some(&segment)]);
+        if choice == SampleChoice::LastingIFrame {
+            let duration = u32::try_from(segment.end - segment.start).unwrap_or(u32::MAX);
+            samples.iter_mut().for_each(|sample| sample.duration = duration);
+        }
+        let cut = match choice {
+            SampleChoice::All => cut_text(self.selected, &[index], segment.number, &[Some(&segment)]),
+            SampleChoice::IFrame(_) | SampleChoice::LastingIFrame => String::new(),
+        };
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
         let content_type = cmaf_type(self.title.track(title_track).kind);
         if let Some(sealing) = self.sealing {
@@ -261,18 +285,17 @@ impl<'a> Planner<'a> {
         segment: &Segment,
         choice: SampleChoice,
     ) -> Result<SegmentSamples, PackError> {
-        let title_track = &self.title.tracks()[track];
+        let of_title = self.title.track(&self.title.tracks()[track]);
         let mut segment = segment.clone();
-        if let Samples::Table(_) = self.title.track(title_track).samples {
-            if choice == SampleChoice::IFrame {
-                segment.cut.end = (segment.cut.start + 1).min(segment.cut.end);
-            }
-            if segment.cut.len() > MAX_SAMPLES {
-                return Err(PackError::TooLarge("more samples than a segment takes"));
-            }
+        if let Some(place) = choice.place() {
+            let index = iframes::at_place(of_title, &segment, place).unwrap_or(segment.cut.end);
+            segment.cut = index..index.saturating_add(1).min(segment.cut.end);
+        }
+        if matches!(of_title.samples, Samples::Table(_)) && segment.cut.len() > MAX_SAMPLES {
+            return Err(PackError::TooLarge("more samples than a segment takes"));
         }
         let mut samples = self.title.samples(track, &segment, self.known);
-        if let (SegmentSamples::Known(samples), SampleChoice::IFrame) = (&mut samples, choice) {
+        if let (SegmentSamples::Known(samples), Some(_)) = (&mut samples, choice.place()) {
             samples.truncate(1);
         }
         Ok(samples)
@@ -364,7 +387,7 @@ impl<'a> Planner<'a> {
         }
         let tracks = self.together(protocol, names)?;
         let is_video = tracks.iter().all(|(_, track)| track.kind == TrackKind::Video);
-        if choice == SampleChoice::IFrame && !is_video {
+        if choice != SampleChoice::All && !is_video {
             return Err(PackError::NoSuchTrack(all()));
         }
         let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
@@ -377,6 +400,13 @@ impl<'a> Planner<'a> {
         let mut shares = Vec::with_capacity(indexes.len());
         let mut fragments: Vec<SourceRange> = Vec::new();
         let segments: Vec<_> = packed.shares(at).collect();
+        let mut shared = segments.iter().zip(&tracks);
+        let has_choice = |(share, track): (&(usize, Option<Segment>), &(usize, &Track))| {
+            share.1.as_ref().is_none_or(|segment| has_choice(track.1, segment, choice))
+        };
+        if !shared.all(has_choice) {
+            return Err(none());
+        }
         let used = segments.iter().filter_map(|(index, segment)| Some((*index, segment.as_ref()?)));
         let reach = if choice == SampleChoice::All { self.reach(used) } else { Vec::new() };
         for ((index, segment), &(_, track)) in segments.into_iter().zip(&tracks) {
@@ -397,7 +427,7 @@ impl<'a> Planner<'a> {
         }
         let names = indexes.iter().map(|&i| &self.title.tracks()[i].name);
         let segments: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
-        let cut = cut_text(self.selected, &indexes, at, choice, &segments);
+        let cut = cut_text(self.selected, &indexes, at, &segments);
         plan(MuxedSegment { at, what: packed_text(names, number, &cut), shares, reach })
     }
 
@@ -461,6 +491,11 @@ struct ClearSegment {
     digest: u128,
     content_type: &'static str,
     reach: Vec<SourceRange>,
+}
+
+/// Returns true if a segment has the samples of a choice.
+fn has_choice(track: &Track, segment: &Segment, choice: SampleChoice) -> bool {
+    choice.place().is_none_or(|place| iframes::at_place(track, segment, place).is_some())
 }
 
 /// A segment of tracks packed together.

@@ -4,6 +4,7 @@ mod clock;
 pub(crate) mod cmaf;
 pub(crate) mod encrypted;
 pub(crate) mod f4f;
+pub(crate) mod iframes;
 mod packed_tracks;
 mod priority;
 pub mod smooth;

@@ -76,7 +76,7 @@ impl<'a> Selected<'a> {
     }
 
     /// Returns the index in the whole title of a selected track.
-    fn index_in_whole(&self, track: usize) -> Option<usize> {
+    pub(crate) fn index_in_whole(&self, track: usize) -> Option<usize> {
         match &self.of_whole {
             Some(of_whole) => of_whole.get(track).copied(),
             None => Some(track).filter(|&track| track < self.whole.tracks().len()),
@@ -103,12 +103,6 @@ impl<'a> Selected<'a> {
         extent(shares.all(|(&track, &in_whole)| packed.share(track, number) == whole.share(in_whole, number)))
     }
 
-    /// Returns `Whole` if a segment's first sync sample is that of the whole title's segment.
-    pub(crate) fn iframe_extent(&self, track: usize, number: u32) -> Extent {
-        let segment = self.title().tracks().get(track).and_then(|track| track.segment(number));
-        extent(self.starts_whole(&[track], number, &[segment.as_ref()]))
-    }
-
     /// Returns `Whole` if all segments of packed tracks are the whole title's: one template serves.
     pub(crate) fn extent_of_all(&self, tracks: &[usize]) -> Extent {
         let Some(packed) = PackedTracks::new(self.title(), tracks) else { return Extent::Selected };
@@ -132,15 +126,6 @@ impl<'a> Selected<'a> {
             || self
                 .shares_in_whole(tracks, number)
                 .is_some_and(|whole| whole.iter().map(Option::as_ref).eq(shares.iter().copied()))
-    }
-
-    /// True if the shares begin with the same samples as in the whole title.
-    pub(crate) fn starts_whole(&self, tracks: &[usize], number: u32, shares: &[Option<&Segment>]) -> bool {
-        let start = |segment: &Segment| segment.cut.start;
-        self.shares_in_whole(tracks, number).is_some_and(|whole| {
-            let starts = whole.iter().map(|share| share.as_ref().map(start));
-            starts.eq(shares.iter().map(|share| share.map(start)))
-        })
     }
 
     fn shares_in_whole(&self, tracks: &[usize], number: u32) -> Option<Vec<Option<Segment>>> {

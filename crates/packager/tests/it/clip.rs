@@ -126,7 +126,9 @@ fn dash_clips_hold_the_packets_at_their_times() {
             assert_eq!(check_conformity(&mpd), Vec::<String>::new(), "{text}");
             let mut starts = Vec::new();
             let mut ends = Vec::new();
-            for set in &mpd.periods[0].adaptations {
+            // Sets of I-frames have tests of their own.
+            let plain = mpd.periods[0].adaptations.iter().filter(|set| set.essential_property.is_empty());
+            for set in plain {
                 for representation in &set.representations {
                     let template =
                         representation.SegmentTemplate.as_ref().or(set.SegmentTemplate.as_ref()).unwrap();

@@ -9,7 +9,7 @@ use crate::{
     oracles::{self, Fragment, moov},
 };
 use latemux_index::media::{Samples, TrackKind};
-use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_packager::{PackError, Resource, address::IFrameNumber, carry::Protocol, plan::Class, sizes};
 use latemux_testmedia::origin::Origin;
 use std::{path::Path, time::Duration};
 
@@ -157,30 +157,34 @@ fn estimated_sizes_of_fragments_are_upper_bounds() {
 }
 
 #[test]
-fn an_iframe_is_the_first_sample_of_its_segment_alone() {
+fn an_iframe_is_a_sync_sample_of_its_segment_alone() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let name = origin.names(TrackKind::Video).remove(0);
     let index = origin.title.find(&name).unwrap();
     let sizes = sizes::iframe_sizes(&origin.title, index, Protocol::HlsCmaf);
     let in_ts = sizes::iframe_sizes(&origin.title, index, Protocol::HlsTs);
+    let mut sizes = sizes.into_iter().zip(in_ts);
     let init = origin.get(&Resource::HlsInit(vec![name.clone()])).unwrap().bytes;
-    for (n, size) in (1..).zip(sizes) {
-        let frame = origin.get(&Resource::HlsIFrameCmaf(name.clone(), n)).unwrap();
-        assert_eq!(frame.content_length, size);
-        assert_eq!(
-            origin.get(&Resource::HlsIFrameTs(name.clone(), n)).unwrap().content_length,
-            in_ts[n as usize - 1]
-        );
-        let segment = origin.get(&Resource::HlsSegment(vec![name.clone()], n)).unwrap();
-        assert_ne!(frame.digest, segment.digest);
+    for segment in 1..=origin.segment_count(&name) {
+        let whole = origin.get(&Resource::HlsSegment(vec![name.clone()], segment)).unwrap();
         let packets = |bytes: &[u8], what: &str| {
-            probe_without_warnings(&format!("iframe-{n}-{what}"), &[&init, bytes].concat()).remove(0).packets
+            let name = format!("iframe-{segment}-{what}");
+            probe_without_warnings(&name, &[&init, bytes].concat()).remove(0).packets
         };
-        let (alone, all) = (packets(&frame.bytes, "alone"), packets(&segment.bytes, "all"));
-        assert_eq!(alone.len(), 1);
-        assert_eq!((&alone[0].hash, alone[0].pts, alone[0].dts), (&all[0].hash, all[0].pts, all[0].dts));
-        assert!(alone[0].key);
+        let keys = packets(&whole.bytes, "all").into_iter().filter(|packet| packet.key);
+        for (place, key) in (1..).zip(keys) {
+            let number = IFrameNumber { segment, place };
+            let frame = origin.get(&Resource::HlsIFrameCmaf(name.clone(), number)).unwrap();
+            let ts = origin.get(&Resource::HlsIFrameTs(name.clone(), number)).unwrap();
+            assert_eq!(Some((frame.content_length, ts.content_length)), sizes.next());
+            assert_ne!(frame.digest, whole.digest);
+            let alone = packets(&frame.bytes, "alone");
+            assert_eq!(alone.len(), 1);
+            assert_eq!((&alone[0].hash, alone[0].pts, alone[0].dts), (&key.hash, key.pts, key.dts));
+            assert!(alone[0].key);
+        }
     }
+    assert_eq!(sizes.next(), None);
 }
 
 #[test]
@@ -232,7 +236,7 @@ fn absent_tracks_and_segments_are_refused() {
         (Resource::DashSegment(video.clone(), past), "no_such_segment"),
         (Resource::DashSegmentAt(video.clone(), 1), "no_such_segment"),
         (Resource::DashSegmentAt(video.clone(), u64::MAX), "no_such_segment"),
-        (Resource::HlsIFrameCmaf(audio.clone(), 1), "no_such_track"),
+        (Resource::HlsIFrameCmaf(audio.clone(), IFrameNumber::first_of(1)), "no_such_track"),
         (Resource::HlsTsSegment(vec![video.clone(), video.clone()], 1), "no_such_track"),
         (Resource::HlsTsSegment(vec![video.clone(), audio.clone()], past), "no_such_segment"),
     ] {

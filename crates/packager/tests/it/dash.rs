@@ -21,8 +21,13 @@ fn mpd(origin: &mut Origin, template: DashTemplate) -> MPD {
     mpd
 }
 
+/// Returns the sets for playing at normal speed, which come first.
 fn sets(mpd: &MPD) -> &[AdaptationSet] {
-    &mpd.periods[0].adaptations
+    let sets = &mpd.periods[0].adaptations;
+    let is_trick = |set: &AdaptationSet| {
+        set.essential_property.iter().any(|property| property.schemeIdUri.contains("trickmode"))
+    };
+    &sets[..sets.iter().position(is_trick).unwrap_or(sets.len())]
 }
 
 fn template<'a>(set: &'a AdaptationSet, representation: &'a Representation) -> &'a SegmentTemplate {

@@ -322,9 +322,9 @@ fn invalid_combinations_of_tracks_are_refused() {
     assert_eq!(one, other);
 }
 
-/// Each segment of an I-frame playlist is one key frame.
+/// Each entry of an I-frame playlist is one key frame.
 #[test]
-fn iframe_playlists_hold_one_key_frame_for_each_segment() {
+fn iframe_playlists_hold_one_key_frame_for_each_entry() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let (_, playlist) = multivariant(&mut origin, "");
     let variant = playlist.variants.iter().find(|variant| variant.is_i_frame).unwrap().uri.clone();

@@ -25,5 +25,6 @@ mod rates;
 mod selection;
 mod smooth;
 mod smooth_init;
+mod trick_play;
 mod ts;
 mod uneven;

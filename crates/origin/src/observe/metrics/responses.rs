@@ -60,7 +60,9 @@ impl RequestLabels {
         let (protocol, class) = match resource {
             Resource::DashManifest(_) => (Dash, Manifest),
             Resource::DashInit(_) => (Dash, Init),
-            Resource::DashSegmentAt(..) | Resource::DashSegment(..) => (Dash, Media),
+            Resource::DashSegmentAt(..) | Resource::DashIFrame(..) | Resource::DashSegment(..) => {
+                (Dash, Media)
+            }
             Resource::HlsMultivariant(container)
             | Resource::HlsPlaylist(_, container)
             | Resource::HlsIFramePlaylist(_, container) => (hls(container), Manifest),

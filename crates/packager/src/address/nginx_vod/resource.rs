@@ -3,7 +3,7 @@
 use super::{Names, Picks, Settings, settings::PrefixProtocols};
 use crate::{
     address::{
-        AddressError, HlsContainer, Resource,
+        AddressError, HlsContainer, IFrameNumber, Resource,
         native::{self, HDS_FRAGMENT, number},
         query,
     },
@@ -32,10 +32,10 @@ pub enum VodResource {
     HlsSegment(Picks, u32),
     /// `init-v1.mp4` under the prefix of HLS, unless DASH has the same prefix.
     HlsInit(Picks),
-    /// `iframe-N-v1.ts`
-    HlsIFrameTs(Picks, u32),
-    /// `iframe-N-v1.m4s`
-    HlsIFrameCmaf(Picks, u32),
+    /// `iframe-N[-PLACE]-v1.ts`
+    HlsIFrameTs(Picks, IFrameNumber),
+    /// `iframe-N[-PLACE]-v1.m4s`
+    HlsIFrameCmaf(Picks, IFrameNumber),
     /// `manifest.mpd`
     DashManifest(Picks),
     /// `init-v1.mp4`
@@ -111,16 +111,15 @@ impl VodResource {
         if let Some(stem) = name.strip_suffix(".mp4") {
             return Some(Picks::parse(rest_after(stem, &names.hls_init)?).map(Self::HlsInit));
         }
-        type Make = fn(Picks, u32) -> VodResource;
-        let (stem, makes): (_, [Make; 2]) = match name.strip_suffix(".ts") {
-            Some(stem) => (stem, [Self::HlsTs, Self::HlsIFrameTs]),
-            None => (name.strip_suffix(".m4s")?, [Self::HlsSegment, Self::HlsIFrameCmaf]),
+        type Make<N> = fn(Picks, N) -> VodResource;
+        let (stem, segment, iframe): (_, Make<u32>, Make<IFrameNumber>) = match name.strip_suffix(".ts") {
+            Some(stem) => (stem, Self::HlsTs, Self::HlsIFrameTs),
+            None => (name.strip_suffix(".m4s")?, Self::HlsSegment, Self::HlsIFrameCmaf),
         };
-        let [segment, iframe] = makes;
-        let file = |name: &str, make: Make| {
-            Some(numbered(rest_after(stem, name)?)?.map(|(n, picks)| make(picks, n)))
-        };
-        file(&names.hls_segment, segment).or_else(|| file(IFRAME, iframe))
+        if let Some(found) = rest_after(stem, &names.hls_segment).and_then(numbered) {
+            return Some(found.map(|(n, picks)| segment(picks, n)));
+        }
+        Some(iframe_number(rest_after(stem, IFRAME)?)?.map(|(number, picks)| iframe(picks, number)))
     }
 
     fn dash(names: &Names, name: &str) -> Option<Result<Self, AddressError>> {
@@ -213,6 +212,20 @@ fn numbered(rest: &str) -> Option<Result<(u32, Picks), AddressError>> {
         0 => Some(Err(AddressError::IndexZero)),
         n => Some(Picks::parse(picks).map(|picks| (n, picks))),
     }
+}
+
+/// Parses `-N[-PLACE]` and the references that follow. Returns `None` if there is no number.
+fn iframe_number(rest: &str) -> Option<Result<(IFrameNumber, Picks), AddressError>> {
+    let after = rest.strip_prefix('-')?;
+    let (n, picks) = after.split_at(after.find('-').unwrap_or(after.len()));
+    let place = picks.get(1..).is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit()));
+    if !place {
+        return Some(numbered(rest)?.map(|(n, picks)| (IFrameNumber::first_of(n), picks)));
+    }
+    let segment = number(n).filter(|&n| n > 0)?;
+    let (place, picks) = numbered(picks)?.ok()?;
+    // The first place has one spelling.
+    (place > 1).then_some(Ok((IFrameNumber { segment, place }, picks)))
 }
 
 /// Removes the `-x3` that the module appends to its representations.

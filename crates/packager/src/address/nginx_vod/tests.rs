@@ -1,5 +1,5 @@
 use super::*;
-use crate::address::HlsContainer;
+use crate::address::{HlsContainer, IFrameNumber};
 use latemux_index::{
     media::TrackKind::{self, Audio, Text, Video},
     title::TrackName,
@@ -42,8 +42,21 @@ fn every_form_of_the_table_is_parsed() {
         ("/hls/x.mp4/seg-1.ts", "x.mp4", VodResource::HlsTs(picks(""), 1)),
         ("/hls/x.mp4/seg-7-v1.m4s", "x.mp4", VodResource::HlsSegment(picks("-v1"), 7)),
         ("/hls/x.mp4/init-v1-a1.mp4", "x.mp4", VodResource::HlsInit(picks("-v1-a1"))),
-        ("/hls/x.mp4/iframe-2-v1.ts", "x.mp4", VodResource::HlsIFrameTs(picks("-v1"), 2)),
-        ("/hls/x.mp4/iframe-2-v1.m4s", "x.mp4", VodResource::HlsIFrameCmaf(picks("-v1"), 2)),
+        (
+            "/hls/x.mp4/iframe-2-v1.ts",
+            "x.mp4",
+            VodResource::HlsIFrameTs(picks("-v1"), IFrameNumber::first_of(2)),
+        ),
+        (
+            "/hls/x.mp4/iframe-2-3-v1.ts",
+            "x.mp4",
+            VodResource::HlsIFrameTs(picks("-v1"), IFrameNumber { segment: 2, place: 3 }),
+        ),
+        (
+            "/hls/x.mp4/iframe-2-v1.m4s",
+            "x.mp4",
+            VodResource::HlsIFrameCmaf(picks("-v1"), IFrameNumber::first_of(2)),
+        ),
         ("/dash/x.ism/manifest.mpd", "x.ism", VodResource::DashManifest(picks(""))),
         ("/dash/x/manifest-v0-a1.mpd", "x", VodResource::DashManifest(picks("-v0-a1"))),
         ("/dash/x/init-f1-v1-x3.mp4", "x", VodResource::DashInit(picks("-f1-v1"))),
@@ -219,6 +232,8 @@ fn any_resource() -> impl Strategy<Value = VodResource> {
     let container = || prop_oneof![Just(HlsContainer::Auto), Just(HlsContainer::Cmaf)];
     let listed = || (any_picks(), container());
     let numbered = || (any_picks(), 1..=u32::MAX);
+    let place = || (1..=u32::MAX, 1..=u32::MAX).prop_map(|(segment, place)| IFrameNumber { segment, place });
+    let frame = || (any_picks(), place());
     let track =
         ("[^=/\\\\\\p{Cc}]{1,12}", any::<u64>()).prop_map(|(stem, bitrate)| TrackName { stem, bitrate });
     prop_oneof![
@@ -228,8 +243,8 @@ fn any_resource() -> impl Strategy<Value = VodResource> {
         numbered().prop_map(|(p, n)| VodResource::HlsTs(p, n)),
         numbered().prop_map(|(p, n)| VodResource::HlsSegment(p, n)),
         any_picks().prop_map(VodResource::HlsInit),
-        numbered().prop_map(|(p, n)| VodResource::HlsIFrameTs(p, n)),
-        numbered().prop_map(|(p, n)| VodResource::HlsIFrameCmaf(p, n)),
+        frame().prop_map(|(p, n)| VodResource::HlsIFrameTs(p, n)),
+        frame().prop_map(|(p, n)| VodResource::HlsIFrameCmaf(p, n)),
         any_picks().prop_map(VodResource::DashManifest),
         any_picks().prop_map(VodResource::DashInit),
         numbered().prop_map(|(p, n)| VodResource::DashSegment(p, n)),

@@ -78,7 +78,9 @@ impl NginxVodUrls {
             Resource::DashManifest(_) => VodResource::DashManifest(several(&[])),
             Resource::DashInit(track) => VodResource::DashInit(one(track)),
             // These URLs hold no times, and no manifest prints a segment by its time in this form.
-            Resource::DashSegmentAt(track, _) => VodResource::DashInit(one(track)),
+            Resource::DashSegmentAt(track, _) | Resource::DashIFrame(track, _) => {
+                VodResource::DashInit(one(track))
+            }
             Resource::DashSegment(track, n) => VodResource::DashSegment(one(track), *n),
             Resource::HlsMultivariant(container) => VodResource::HlsMaster(several(&[]), *container),
             Resource::HlsPlaylist(tracks, container) => VodResource::HlsIndex(several(tracks), *container),

@@ -23,6 +23,8 @@ use std::mem::{Discriminant, discriminant};
 #[derive(Debug)]
 pub(super) struct Representation<'a> {
     pub(super) track: &'a Track,
+    /// Index into the selected `Title::tracks`.
+    pub(super) index: usize,
     /// `@id`, the text that replaces `$RepresentationID$` in URLs.
     pub(super) id: String,
     pub(super) timescale: Timescale,
@@ -57,6 +59,7 @@ impl<'a> Representation<'a> {
         let is_video = track.kind == TrackKind::Video;
         Self {
             track,
+            index,
             id: links.representation_id(&title_track.name),
             timescale: track.timescale,
             bitrate: Bitrate::of(&segments, timescale),

@@ -24,7 +24,7 @@ pub(super) struct SegmentKeys<'a> {
     cover: Cover<'a>,
     uri: String,
     selected: &'a Selected<'a>,
-    form: (Protocol, SampleChoice),
+    protocol: Protocol,
     /// Indexes into the selected `Title::tracks`, video first.
     tracks: Vec<usize>,
     minimum: Option<Duration>,
@@ -37,18 +37,18 @@ impl<'a> SegmentKeys<'a> {
         protection: Option<&'a Protection>,
         selected: &'a Selected<'a>,
         links: &Links<'_>,
-        form: (Protocol, SampleChoice),
+        protocol: Protocol,
         tracks: &[usize],
         minimum: Option<Duration>,
     ) -> Result<Option<Self>, PackError> {
         let Some(protection) = protection else { return Ok(None) };
         let title = selected.title();
         let names: Vec<TrackName> = tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
-        let Some(cover) = protection.cover(form.0, &names)? else { return Ok(None) };
+        let Some(cover) = protection.cover(protocol, &names)? else { return Ok(None) };
         let mut tracks = tracks.to_vec();
         tracks.sort_by_key(|&i| (title.track(&title.tracks()[i]).kind, i));
         let uri = uri(protection, links, cover.key.id());
-        Ok(Some(Self { cover, uri, selected, form, tracks, minimum }))
+        Ok(Some(Self { cover, uri, selected, protocol, tracks, minimum }))
     }
 
     /// Returns a writer of the tags before each segment.
@@ -56,19 +56,14 @@ impl<'a> SegmentKeys<'a> {
         KeyWriter { keys: self, is_written: false }
     }
 
-    /// Returns the digest of the clear form of a segment (0-based), by the texts of the planner.
-    fn clear_digest(&self, number: u32) -> u128 {
+    /// Returns the digest of the clear form of samples of a segment (0-based), by the texts of the
+    /// planner.
+    fn clear_digest(&self, number: u32, choice: SampleChoice) -> u128 {
         let title = self.selected.title();
-        let (protocol, choice) = self.form;
-        let joined = self.minimum.filter(|_| choice == SampleChoice::All);
-        let packed = PackedTracks::new(title, &self.tracks).map(|packed| packed.joined(joined));
-        let shares: Vec<Option<Segment>> =
-            packed.iter().flat_map(|packed| packed.shares(number)).map(|(_, share)| share).collect();
-        let shares: Vec<Option<&Segment>> = shares.iter().map(Option::as_ref).collect();
-        let cut = cut_text(self.selected, &self.tracks, number, choice, &shares);
+        let cut = if choice == SampleChoice::All { self.cut_text(number) } else { String::new() };
         let names = || self.tracks.iter().map(|&i| &title.tracks()[i].name);
         let number = number + 1;
-        match (protocol, self.tracks.as_slice()) {
+        match (self.protocol, self.tracks.as_slice()) {
             (Protocol::HlsCmaf, [only]) => {
                 let name = &title.tracks()[*only].name;
                 digest_of(title, format_args!("{}{cut}", CmafText(choice, name, number)))
@@ -79,6 +74,15 @@ impl<'a> SegmentKeys<'a> {
             _ => digest_of(title, format_args!("{}", TsText(choice, &packed_text(names(), number, &cut)))),
         }
     }
+
+    fn cut_text(&self, number: u32) -> String {
+        let packed = PackedTracks::new(self.selected.title(), &self.tracks);
+        let packed = packed.map(|packed| packed.joined(self.minimum));
+        let shares: Vec<Option<Segment>> =
+            packed.iter().flat_map(|packed| packed.shares(number)).map(|(_, share)| share).collect();
+        let shares: Vec<Option<&Segment>> = shares.iter().map(Option::as_ref).collect();
+        cut_text(self.selected, &self.tracks, number, &shares)
+    }
 }
 
 /// Writes the tags of the segments of a playlist.
@@ -88,8 +92,8 @@ pub(super) struct KeyWriter<'a> {
 }
 
 impl KeyWriter<'_> {
-    /// Writes the tag before a segment (0-based), unless the one before it applies.
-    pub(super) fn write(&mut self, number: u32, playlist: &mut String) {
+    /// Writes the tag before samples of a segment (0-based), unless the one before it applies.
+    pub(super) fn write(&mut self, number: u32, choice: SampleChoice, playlist: &mut String) {
         let SegmentKeys { cover, uri, .. } = self.keys;
         if cover.scheme.is_of_samples() {
             if !std::mem::replace(&mut self.is_written, true) {
@@ -101,7 +105,7 @@ impl KeyWriter<'_> {
         if given.is_some() && std::mem::replace(&mut self.is_written, true) {
             return;
         }
-        let iv = given.unwrap_or_else(|| cover.key.iv_of(self.keys.clear_digest(number)));
+        let iv = given.unwrap_or_else(|| cover.key.iv_of(self.keys.clear_digest(number, choice)));
         PlaylistTag::new("EXT-X-KEY")
             .plain("METHOD", "AES-128")
             .quoted("URI", uri)

@@ -1,19 +1,23 @@
 //! Media and I-frame playlists.
 
 use super::{
-    attributes::PlaylistTag, find, keys::SegmentKeys, least_target, listed_segments, packed_for_playlist,
-    protocol_for, target_duration,
+    attributes::PlaylistTag, find, keys::SegmentKeys, least_target, listed_iframes, listed_segments,
+    packed_for_playlist, protocol_for, target_duration,
 };
 use crate::{
     PackError, Resource,
-    address::{HlsContainer, Links},
+    address::{HlsContainer, IFrameNumber, Links},
     carry::Protocol,
     digest::SampleChoice,
-    manifest::{access_point::is_independent, check_size},
+    manifest::{access_point::is_independent, check_size, track},
     protection::Protection,
+    segment::iframes,
     selection::Selected,
 };
-use latemux_index::{media::TrackKind, title::TrackName};
+use latemux_index::{
+    media::TrackKind,
+    title::{Segment, TrackName},
+};
 use std::{fmt::Write as _, time::Duration};
 
 /// Returns a media playlist of one track, or of video and audio muxed. Fails with
@@ -39,49 +43,56 @@ pub(crate) fn media(
     let protocol = protocol_for(title, &indexes, container)?;
     let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks()[i].name.clone()).collect();
     let minimum = selected.minimum;
-    let keys =
-        SegmentKeys::of(protection, selected, links, (protocol, SampleChoice::All), &indexes, minimum)?;
+    let keys = SegmentKeys::of(protection, selected, links, protocol, &indexes, minimum)?;
     let list = Playlist { selected, tracks: &indexes, minimum, keys };
+    let entries = list.segments()?;
     let tags = if indexes.iter().all(|&i| is_independent(title, i)) { INDEPENDENT } else { "" };
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
     };
     if protocol == Protocol::HlsTs {
         // Decimal durations need version 3.
-        return list.text(3, tags, None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
+        return list
+            .text(3, tags, None, &entries, |n, _| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
     }
     // EXT-X-MAP outside of I-frame playlists needs version 6.
     let init = links.hls_init(names.clone());
-    list.text(6, tags, Some(&init), |n| url(&Resource::HlsSegment(names.clone(), n + 1), n))
+    list.text(6, tags, Some(&init), &entries, |n, _| url(&Resource::HlsSegment(names.clone(), n + 1), n))
 }
 
-/// Returns an I-frame playlist: the sync sample at the start of each segment of a video track, each
-/// as a resource of its own. Fails like [`media`], and for tracks that are not video.
+/// Returns an I-frame playlist: every sync sample of a video track, each as a resource of its own.
+/// Fails like [`media`], and for tracks that are not video.
 pub(crate) fn iframes(
     selected: &Selected<'_>,
     links: &Links<'_>,
-    track: &TrackName,
+    name: &TrackName,
     container: HlsContainer,
     protection: Option<&Protection>,
 ) -> Result<String, PackError> {
     let title = selected.title();
-    let indexes = find(title, std::slice::from_ref(track))?;
+    let indexes = find(title, std::slice::from_ref(name))?;
     if indexes.iter().any(|&i| title.track(&title.tracks()[i]).kind != TrackKind::Video) {
-        return Err(PackError::NoSuchTrack(track.to_string()));
+        return Err(PackError::NoSuchTrack(name.to_string()));
     }
     let protocol = protocol_for(title, &indexes, container)?;
-    let keys =
-        SegmentKeys::of(protection, selected, links, (protocol, SampleChoice::IFrame), &indexes, None)?;
+    let keys = SegmentKeys::of(protection, selected, links, protocol, &indexes, None)?;
     let list = Playlist { selected, tracks: &indexes, minimum: None, keys };
-    let index = indexes.first().copied().unwrap_or_default();
-    let url = |frame: &Resource, number| links.hls_iframe(frame, selected.iframe_extent(index, number));
+    let entries = list.iframes()?;
+    let number = |segment, choice| IFrameNumber {
+        segment: segment + 1,
+        place: if let SampleChoice::IFrame(place) = choice { place } else { 1 },
+    };
     // A sync sample is decodable alone, even at the start of an open GOP.
     let only = format!("{INDEPENDENT}#EXT-X-I-FRAMES-ONLY\n");
     if protocol == Protocol::HlsTs {
-        list.text(4, &only, None, |n| url(&Resource::HlsIFrameTs(track.clone(), n + 1), n))
+        list.text(4, &only, None, &entries, |n, choice| {
+            links.hls_iframe(&Resource::HlsIFrameTs(name.clone(), number(n, choice)))
+        })
     } else {
-        let init = links.hls_init(vec![track.clone()]);
-        list.text(6, &only, Some(&init), |n| url(&Resource::HlsIFrameCmaf(track.clone(), n + 1), n))
+        let init = links.hls_init(vec![name.clone()]);
+        list.text(6, &only, Some(&init), &entries, |n, choice| {
+            links.hls_iframe(&Resource::HlsIFrameCmaf(name.clone(), number(n, choice)))
+        })
     }
 }
 
@@ -98,27 +109,60 @@ struct Playlist<'a> {
     keys: Option<SegmentKeys<'a>>,
 }
 
+/// A URL of a playlist.
+struct Entry {
+    /// Number of the segment, 0-based in the whole title.
+    segment: u32,
+    choice: SampleChoice,
+    /// Duration in microseconds.
+    micros: i64,
+}
+
 impl Playlist<'_> {
+    /// Returns the segments of the playlist. Fails with [`PackError::NothingInClip`] if there are
+    /// none: the track may have ended before the clip begins.
+    fn segments(&self) -> Result<Vec<Entry>, PackError> {
+        let packed = packed_for_playlist(self.selected.title(), self.tracks, self.minimum);
+        let packed = packed.ok_or(PackError::NothingInClip)?;
+        let listed = listed_segments(&packed);
+        let entry = |(segment, micros)| Entry { segment, choice: SampleChoice::All, micros };
+        let entries: Vec<Entry> = listed.map(entry).collect();
+        if entries.is_empty() { Err(PackError::NothingInClip) } else { Ok(entries) }
+    }
+
+    /// Returns the I-frames of the playlist's only track. Fails like [`Self::segments`].
+    fn iframes(&self) -> Result<Vec<Entry>, PackError> {
+        let index = self.tracks.first().copied().unwrap_or_default();
+        let whole = self.selected.index_in_whole(index).and_then(|i| self.selected.whole.tracks().get(i));
+        let title = self.selected.title();
+        let listed = listed_iframes(title, index);
+        let (Some(whole), false) = (whole, listed.is_empty()) else { return Err(PackError::NothingInClip) };
+        let track = track(title, index);
+        let mut of_segment: Option<Segment> = None;
+        let entries = listed.into_iter().map(|(frame, micros)| {
+            if of_segment.as_ref().is_none_or(|segment| segment.number != frame.segment) {
+                of_segment = whole.segment(frame.segment);
+            }
+            let place = of_segment.as_ref().map_or(1, |segment| iframes::place(track, segment, frame.index));
+            Entry { segment: frame.segment, choice: SampleChoice::IFrame(place), micros }
+        });
+        Ok(entries.collect())
+    }
+
     /// Returns the text of the playlist. `tags` are those that not all playlists have. `url`
-    /// receives the 0-based number of a segment.
+    /// receives the 0-based number of a segment, and the samples of it.
     fn text(
         &self,
         version: u32,
         tags: &str,
         init: Option<&str>,
-        url: impl Fn(u32) -> String,
+        entries: &[Entry],
+        url: impl Fn(u32, SampleChoice) -> String,
     ) -> Result<String, PackError> {
-        let packed = packed_for_playlist(self.selected.title(), self.tracks, self.minimum);
-        let packed = packed.ok_or(PackError::NothingInClip)?;
-        let segments: Vec<(u32, i64)> = listed_segments(&packed).collect();
-        // The track may have ended before the clip begins.
-        if segments.is_empty() {
-            return Err(PackError::NothingInClip);
-        }
         // The attributes of keys need version 5.
         let version = if self.keys.is_some() { version.max(5) } else { version };
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
-        let target = target_duration(segments.iter().map(|(_, micros)| *micros));
+        let target = target_duration(entries.iter().map(|entry| entry.micros));
         let target = target.max(least_target(self.selected.title(), self.tracks, self.minimum));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "#EXT-X-TARGETDURATION:{target}");
@@ -129,13 +173,13 @@ impl Playlist<'_> {
             PlaylistTag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
         }
         let mut keys = self.keys.as_ref().map(SegmentKeys::writer);
-        for (number, micros) in segments {
+        for &Entry { segment, choice, micros } in entries {
             if let Some(keys) = &mut keys {
-                keys.write(number, &mut text);
+                keys.write(segment, choice, &mut text);
             }
             let seconds = micros / 1_000_000;
             let fraction = micros % 1_000_000;
-            let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(number));
+            let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(segment, choice));
             check_size(&text)?;
         }
         text.push_str("#EXT-X-ENDLIST\n");

@@ -1,6 +1,6 @@
 //! Bit rates of playlists. Each track's samples are read once, however many playlists it is in.
 
-use super::{least_target, listed_segments, packed_for_playlist};
+use super::{least_target, listed_iframes, listed_segments, packed_for_playlist};
 use crate::{
     carry::Protocol,
     manifest::MICROS,
@@ -42,7 +42,11 @@ impl<'a> Rates<'a> {
     /// Returns the bit rates of the media playlist of tracks, lead first.
     pub(super) fn of(&self, tracks: &[usize]) -> Bitrate {
         let least = || least_target(self.title, tracks, self.minimum);
-        let compute = || rates_of(self.pack(tracks), &self.bytes(tracks), least());
+        let compute = || {
+            let packed = self.pack(tracks);
+            let listed = packed.iter().flat_map(listed_segments).map(|(_, micros)| micros);
+            rates_of(listed, &self.bytes(tracks), least())
+        };
         match tracks {
             [track] => self.alone.get(*track).map_or_else(compute, |cell| *cell.get_or_init(compute)),
             _ => compute(),
@@ -53,7 +57,8 @@ impl<'a> Rates<'a> {
     pub(super) fn of_iframes(&self, track: usize) -> Bitrate {
         let iframes = self.computed(track).map_or(&[][..], |(_, iframes)| iframes);
         let least = least_target(self.title, &[track], None);
-        rates_of(packed_for_playlist(self.title, &[track], None), iframes, least)
+        let listed = listed_iframes(self.title, track);
+        rates_of(listed.into_iter().map(|(_, micros)| micros), iframes, least)
     }
 
     fn pack<'t>(&'t self, tracks: &'t [usize]) -> Option<PackedTracks<'t>> {
@@ -111,13 +116,12 @@ impl<'a> Rates<'a> {
     }
 }
 
-/// Returns the bit rates of segments of packed tracks, with the durations that a playlist states.
-/// Its target duration is at least `least_target` seconds.
-fn rates_of(packed: Option<PackedTracks<'_>>, bytes: &[u64], least_target: i64) -> Bitrate {
-    let listed = packed.iter().flat_map(listed_segments);
+/// Returns the bit rates of segments with the durations in microseconds that a playlist states. Its
+/// target duration is at least `least_target` seconds.
+fn rates_of(listed: impl Iterator<Item = i64>, bytes: &[u64], least_target: i64) -> Bitrate {
     let segments: Vec<SegmentSize> = listed
         .zip(bytes)
-        .map(|((_, micros), &bytes)| SegmentSize { bytes, duration: u64::try_from(micros).unwrap_or(0) })
+        .map(|(micros, &bytes)| SegmentSize { bytes, duration: u64::try_from(micros).unwrap_or(0) })
         .collect();
     Bitrate::of_playlist(&segments, MICROS.get(), u64::try_from(least_target).unwrap_or(0))
 }
