@@ -25,6 +25,7 @@ describe("trick play", () => {
     record.action();
     const fetched = [];
     page.on("response", (response) => fetched.push(response.url()));
+    await page.route("**/favicon.ico", (route) => route.fulfill({ status: 204 }));
     await page.goto(`${origin.address}api/library`);
     await page.setContent("<video muted></video>");
     await page.addScriptTag({ path: SHAKA });
