@@ -7,7 +7,7 @@ import { request } from "./origin";
 export const clearKeyAddress = (manifest: string): string => new URL("keys/clearkey", manifest).href;
 
 /** Returns scheme and key IDs in words, or null for a manifest of clear media. */
-function encryptionIn(manifest: string): string | null {
+export function encryptionIn(manifest: string): string | null {
   const all = (pattern: RegExp) => new Set([...manifest.matchAll(pattern)].map((match) => match[1]!.replaceAll("-", "")));
   const names: Record<string, string> = { "AES-128": "AES-128", "SAMPLE-AES": "cbcs", "SAMPLE-AES-CTR": "cenc" };
   const schemes = [

@@ -19,7 +19,7 @@ import { request } from "./origin";
 import { PlayerView } from "./player-view";
 import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
 import type { Failure, Session } from "./session";
-import { obstacles, readTracks, type Track } from "./tracks";
+import { obstacles, readTracks, type Contents } from "./tracks";
 import { watchTraffic } from "./traffic";
 import { TrafficView } from "./traffic-view";
 
@@ -101,9 +101,9 @@ async function refusal(address: string, signal: AbortSignal): Promise<string | n
 }
 
 /**
- * Returns the tracks of a title, or null if only the manifest of the chosen protocol can be read.
+ * Returns the contents of a title, or null if only the manifest of the chosen protocol can be read.
  */
-async function tracksOf(chosen: Selection, signal: AbortSignal): Promise<Track[] | null> {
+async function contentsOf(chosen: Selection, signal: AbortSignal): Promise<Contents | null> {
   try {
     return await readTracks(chosen, signal);
   } catch (error) {
@@ -155,9 +155,9 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
       markObstacle(titles, chosen.title, message);
       return null;
     };
-    let tracks: Track[] | null;
+    let contents: Contents | null;
     try {
-      tracks = await tracksOf(chosen, stop.signal);
+      contents = await contentsOf(chosen, stop.signal);
     } catch (error) {
       const served = await firstServed(chosen, stop.signal);
       if (!wanted) return null;
@@ -165,7 +165,9 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
       return bar((error as Error).message, served && linkTo(served));
     }
     if (!wanted) return null;
-    if (tracks === null) return start();
+    showEncryption(contents);
+    if (contents === null) return start();
+    const { tracks } = contents;
     if (tracks.length === 0) return bar(NO_TRACKS, null);
     const found = obstacles(tracks, chosen.protocol, chosen.player);
     const inDash = selection(chosen, "dash", chosen.player);
@@ -179,6 +181,13 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     return start();
   }
 
+  /** Shows how the title is encrypted. Playlists may state another scheme than the MPD. */
+  function showEncryption(contents: Contents | null): void {
+    if (chosen.protocol === "dash") return view.showEncryption(contents?.encryption ?? null);
+    if (contents?.encryption === null) return;
+    void readEncryption(chosen, stop.signal).then((encryption) => wanted && view.showEncryption(encryption));
+  }
+
   /** Opens another selection in place of this one. */
   function instead(other: Selection): null {
     history.replaceState(null, "", toQuery(other, folder));
@@ -190,7 +199,6 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
   async function start(): Promise<Session | null> {
     stopTraffic = watchTraffic(basePath(chosen.title), (download) => traffic.add(download));
     const address = manifestAddress(chosen);
-    void readEncryption(chosen, stop.signal).then((encryption) => wanted && view.showEncryption(encryption));
     const failed = async (failure: Failure) => {
       if (!wanted) return;
       if (failure.fatal) view.state = "error";
@@ -294,7 +302,7 @@ async function openFirst({ titles: all, folder: from }: Page): Promise<void> {
   for (const { base } of all.slice(0, MAX_TRIED)) {
     const chosen = selection({ title: base, part: "" }, protocolChosen(), null);
     const why = await readTracks(chosen).then(
-      (tracks) => (tracks.length === 0 ? NO_TRACKS : obstacles(tracks, chosen.protocol, chosen.player).find(({ isFatal }) => isFatal)?.message),
+      ({ tracks }) => (tracks.length === 0 ? NO_TRACKS : obstacles(tracks, chosen.protocol, chosen.player).find(({ isFatal }) => isFatal)?.message),
       (error: Error) => error.message,
     );
     if (current || folder !== from) return;

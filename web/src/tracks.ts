@@ -1,6 +1,7 @@
 // The tracks of a title, and why some of them cannot be played on the page.
 
 import { addressOf, type Selection } from "./address";
+import { encryptionIn } from "./encryption";
 import { languageLabel, languageTag, renditionLabel } from "./labels";
 import { request } from "./origin";
 import { protocols, type PlayerId, type ProtocolId } from "./protocols";
@@ -11,6 +12,13 @@ export interface Track {
   readonly codec: string;
   /** What tells the track from others of its kind: "360p · 151 kb/s", "English". */
   readonly label: string;
+}
+
+/** What the DASH manifest of a title states. */
+export interface Contents {
+  readonly tracks: readonly Track[];
+  /** Scheme and key IDs of its DASH segments in words, or null if they are clear. */
+  readonly encryption: string | null;
 }
 
 /** A sentence about tracks that cannot be played. */
@@ -38,14 +46,15 @@ const FAMILIES: readonly (readonly [begin: RegExp, name: string, least: string])
 ];
 
 /**
- * Reads the video and audio tracks of a title from its DASH manifest, which carries every codec.
+ * Reads the video and audio tracks of a title, and how they are encrypted, from its DASH manifest,
+ * which carries every codec.
  *
  * @throws RequestError if the origin refuses the title.
  */
-export async function readTracks(title: Pick<Selection, "title" | "part">, signal?: AbortSignal): Promise<Track[]> {
+export async function readTracks(title: Pick<Selection, "title" | "part">, signal?: AbortSignal): Promise<Contents> {
   const text = await (await request(addressOf(title, protocols.dash.manifest), signal)).text();
   const manifest = new DOMParser().parseFromString(text, "application/xml");
-  return [...manifest.querySelectorAll("Representation")].flatMap((representation): Track[] => {
+  const tracks = [...manifest.querySelectorAll("Representation")].flatMap((representation): Track[] => {
     const set = representation.parentElement!;
     // Sets of I-frames repeat the video.
     if (set.querySelector(":scope > EssentialProperty[schemeIdUri$=trickmode]")) return [];
@@ -56,6 +65,7 @@ export async function readTracks(title: Pick<Selection, "title" | "part">, signa
     if (kind === "video") return [{ kind, codec, label: renditionLabel(Number(stated("height")) || null, bandwidth) }];
     return kind === "audio" ? [{ kind, codec, label: languageLabel(languageTag(set.getAttribute("lang"))) }] : [];
   });
+  return { tracks, encryption: encryptionIn(text) };
 }
 
 /** Returns the type of the media that a player hands to the browser. */
