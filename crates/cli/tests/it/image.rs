@@ -24,6 +24,11 @@ const CONFIG: &str = "\
 [cache]\nmemory = '64MiB'\n\
 [memory]\nindex = '16MiB'\nfragments = '4MiB'\ncuts = '4MiB'\nmanifests = '8MiB'\nloading = '16MiB'\nresponses = '32MiB'\n";
 
+#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
+fn skip(reason: &str) {
+    println!("SKIPPED: {reason}");
+}
+
 /// The program that builds and runs containers.
 struct Containers {
     program: PathBuf,
@@ -41,7 +46,7 @@ impl Containers {
         let containers = Self { program, general };
         let info = containers.run(&["info"]);
         if !info.status.success() {
-            println!("SKIPPED: {name} does not work here: {}", said(&info));
+            skip(&format!("{name} does not work here: {}", said(&info)));
             return None;
         }
         Some(containers)
@@ -97,7 +102,7 @@ fn build(containers: &Containers) -> Option<Image<'_>> {
     let tried =
         containers.run(&[&["run", "--rm"], &LIMITS[..], &[image.name.as_str(), "--version"]].concat());
     if !tried.status.success() && !said(&tried).contains("latemux") {
-        println!("SKIPPED: no container runs here: {}", said(&tried));
+        skip(&format!("no container runs here: {}", said(&tried)));
         return None;
     }
     assert!(said(&tried).contains("latemux"), "{}", said(&tried));

@@ -135,7 +135,7 @@ fn settings_that_need_a_restart_are_named() {
     // A mistake in a file that the configuration names.
     configured.reload("[storage]\nchunk = '0'", "refused");
     configured.reload(
-        "source = '/nowhere'\n[[drm]]\ntitles = ['x']\nhls_ts = 'aes-128'\nkeys.file = 'none.json'\n",
+        "source = '/nowhere'\n[[drm]]\ntitles = ['x']\nhls_ts = 'aes-128'\nkey_uri = 'https://k/{kid}'\nkeys.file = 'none.json'\n",
         "refused",
     );
     assert_eq!(get(configured.server.address, "/harbour/.mpd").status, 200);
