@@ -104,7 +104,7 @@ fn play(server: &Server) -> Vec<u8> {
     let mpd = get(server.address, "/film.ism/.mpd");
     assert_eq!(mpd.status, 200);
     let id = mpd.text().split(" id=\"").filter_map(|rest| rest.split('"').next());
-    let id = id.filter(|id| id.starts_with("video=")).last().unwrap();
+    let id = id.filter(|id| id.starts_with("video=") && !id.ends_with("-trick")).last().unwrap();
     let segment = get(server.address, &format!("/film.ism/dash/film-{id}-0.dash"));
     assert_eq!(segment.status, 200);
     segment.body

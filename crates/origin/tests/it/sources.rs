@@ -185,6 +185,7 @@ async fn a_server_manifest_sets_track_names_and_bit_rates() {
             "audio_fra_1=96000",
             "video=300000",
             "video=700000",
+            "video=700000-trick",
             "video_1=700000"
         ]
     );

@@ -33,12 +33,12 @@ async fn start(memory: Arc<Memory>) -> Server {
 }
 
 /// Returns the representation IDs of a title in the order of its MPD: video by bit rate, then
-/// audio.
+/// audio. The set of I-frames is left out, because nginx-vod URLs have none.
 async fn ids(at: SocketAddr, manifest: &str) -> Vec<String> {
     let mpd = fetch(at, manifest).await;
     let text = std::str::from_utf8(&mpd).unwrap();
     let id = |tag: &str| tag.split_once(" id=\"").unwrap().1.split('"').next().unwrap().to_owned();
-    text.split("<Representation").skip(1).map(id).collect()
+    text.split("<Representation").skip(1).map(id).filter(|id| !id.ends_with("-trick")).collect()
 }
 
 async fn good(at: SocketAddr, url: &str, content_type: &str) -> FullResponse {
