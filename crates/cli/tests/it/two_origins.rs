@@ -87,23 +87,23 @@ fn an_origin_that_is_killed_loses_no_request_that_the_balancer_may_retry() {
         }
     }
     let (stop, served) = (AtomicBool::new(false), AtomicU64::new(0));
-    let until = |count| {
-        while served.load(SeqCst) < count {
-            std::thread::yield_now();
+    let request = || {
+        while !stop.load(SeqCst) {
+            for (path, expected) in paths.iter().zip(&expected) {
+                let response = get(address, path);
+                assert!(response.status == 200 && response.body == expected.body, "{path}");
+                served.fetch_add(1, SeqCst);
+            }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while !stop.load(SeqCst) {
-                    for (path, expected) in paths.iter().zip(&expected) {
-                        let response = get(address, path);
-                        assert!(response.status == 200 && response.body == expected.body, "{path}");
-                        served.fetch_add(1, SeqCst);
-                    }
-                }
-            });
-        }
+        let clients = [0; 3].map(|_| scope.spawn(request));
+        // A client ends early only if a request failed.
+        let until = |count| {
+            while served.load(SeqCst) < count && !clients.iter().any(|client| client.is_finished()) {
+                std::thread::yield_now();
+            }
+        };
         until(50);
         first.stop();
         let killed_at = served.load(SeqCst);
