@@ -108,7 +108,7 @@ fn no_request_fails_and_no_connection_ends_while_the_configuration_is_reloaded()
         let clients: Vec<_> =
             (0..3).map(|_| scope.spawn(|| request_on_and_on(address, &stop, &started))).collect();
         // A client ends early only if a request failed.
-        while started.load(SeqCst) < 3 && !clients.iter().any(|client| client.is_finished()) {
+        while started.load(SeqCst) < 3 && !clients.iter().any(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::yield_now();
         }
         for number in 0..RELOADS {

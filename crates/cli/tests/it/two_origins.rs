@@ -100,7 +100,9 @@ fn an_origin_that_is_killed_loses_no_request_that_the_balancer_may_retry() {
         let clients = [0; 3].map(|_| scope.spawn(request));
         // A client ends early only if a request failed.
         let until = |count| {
-            while served.load(SeqCst) < count && !clients.iter().any(|client| client.is_finished()) {
+            while served.load(SeqCst) < count
+                && !clients.iter().any(std::thread::ScopedJoinHandle::is_finished)
+            {
                 std::thread::yield_now();
             }
         };
