@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { commentWidths, docOpeners, errorSections } from "./tidy/comments.mjs";
 import { edges, manifests } from "./tidy/crates.mjs";
-import { foreignWords, linkedPages, links, markdownWidths, namedTests } from "./tidy/documents.mjs";
+import { codePaths, foreignWords, linkedPages, links, markdownWidths, namedTests } from "./tidy/documents.mjs";
 import { folders } from "./tidy/folders.mjs";
 import { moduleOf, uses } from "./tidy/modules.mjs";
 import { names, sizes } from "./tidy/sizes.mjs";
@@ -32,6 +32,15 @@ describe("tidy", () => {
     assert.equal(foreignWords([file("a.sh", `cd ${path}`)]).length, 1);
     assert.equal(foreignWords([file("package-lock.json", `"resolved": "${host}"`)]).length, 1);
     assert.deepEqual(foreignWords([file("a.md", "crates/work/x and ../shared/media")]), []);
+  });
+
+  it("follows the paths in the tables of the architecture", () => {
+    const tree = ["crates/a/src/read/body.rs", "crates/a/src/read.rs", "crates/b/src/lib.rs"].map((path) => file(path));
+    const page = (text) => codePaths([...tree, file("ARCHITECTURE.md", `\n${text}`)]);
+    assert.deepEqual(page("| `a/src/` | `read/`, `body.rs`, `read.rs` |\n| ? | `a/src/read/body.rs`, `b/src/lib.rs` |"), []);
+    assert.match(page("| `a/src/` | `reads/` |")[0], /^ARCHITECTURE.md:2: reads\/ /);
+    assert.equal(page("| ? | `body.rs` |\n| `a/src/lib.rs` | |").length, 2);
+    assert.deepEqual(page("Prose may name `other.rs`."), []);
   });
 
   it("follows relative links", () => {

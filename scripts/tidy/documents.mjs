@@ -95,6 +95,33 @@ export function namedTests(files) {
   return complaints;
 }
 
+/** The page whose tables lead to files and folders of the crates. */
+const MAP = "ARCHITECTURE.md";
+
+/**
+ * Refuses paths in the tables of the architecture that lead nowhere. A path counts from `crates/`,
+ * or from the folder, or the folder above it, of a path before it in its row.
+ * @param {File[]} files
+ */
+export function codePaths(files) {
+  const paths = files.map(({ path }) => path).filter((path) => path.startsWith("crates/"));
+  const exists = (path) => paths.some((one) => (path.endsWith("/") ? one.startsWith(path) : one === path));
+  const complaints = [];
+  for (const [place, line] of (files.find(({ path }) => path === MAP)?.text ?? "").split("\n").entries()) {
+    const folders = new Set(["crates/"]);
+    for (const [, path] of line.startsWith("|") ? line.matchAll(/`([\w/-]+(?:\/|\.rs))`/g) : []) {
+      const found = [...folders].reverse().map((folder) => folder + path).find(exists);
+      if (found === undefined) {
+        complaints.push(`${MAP}:${place + 1}: ${path} does not exist`);
+        continue;
+      }
+      const folder = found.slice(0, found.lastIndexOf("/") + 1);
+      folders.add(folder.replace(/[^/]+\/$/, "")).add(folder);
+    }
+  }
+  return complaints;
+}
+
 /**
  * Words that belong to the machine somebody worked on, not to the project. They are written in
  * pieces, so that this file does not contain what it refuses.
