@@ -12,6 +12,7 @@ FUZZ=0.13.2
 # The runner and the crate must have the same version.
 GUNGRAUN=$(sed -n 's/^gungraun = "=\(.*\)"$/\1/p' Cargo.toml)
 VERSITYGW=v1.8.0
+HELM=v3.21.4
 # The last version that supports HDS.
 STREAMLINK=1.7.0
 
@@ -70,6 +71,8 @@ group_servers() {
   [ -x /usr/sbin/ip ] || apt ip iproute2
   # Debian's nginx is in a folder outside an ordinary user's PATH.
   [ -x /usr/sbin/nginx ] || apt nginx nginx-light
+  # Signs requests that change what users of versitygw may do.
+  apt curl curl
   have versitygw && return 0
   if have go; then
     attempt "versitygw $VERSITYGW" go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW"
@@ -78,9 +81,11 @@ group_servers() {
   fi
 }
 
-# Types and schemas of others, which check the documents of the lab.
+# Types and schemas of others, which check the documents of the lab, and Helm, which renders the
+# chart.
 group_lab() {
   have go || return 0
+  have helm || attempt "helm $HELM" go install "helm.sh/helm/v3/cmd/helm@$HELM"
   (cd lab/nbmp && GOPROXY=off go list -deps -test ./... >/dev/null 2>&1) && return 0
   attempt "the Go modules of lab/nbmp" go -C lab/nbmp mod download
 }

@@ -11,7 +11,7 @@ const repository = fileURLToPath(new URL("../..", import.meta.url));
 const START_MS = 20_000;
 
 /** Returns the path in LATEMUX_BIN, or else that of the binary built last. */
-function binary() {
+export function binary() {
   if (process.env.LATEMUX_BIN) return process.env.LATEMUX_BIN;
   const target = process.env.CARGO_TARGET_DIR ?? join(repository, "target");
   const built = ["debug", "release"].map((profile) => join(target, profile, "latemux")).filter(existsSync);

@@ -356,7 +356,7 @@ describe("page", { concurrency: 4 }, () => {
       await viewer.plays(1);
     }));
 
-  for (const width of [390, 768, 1440]) {
+  for (const width of [320, 390, 768, 1440]) {
     it(`cuts off no text on a screen of ${width} px`, () =>
       visit({ title: "harbour" }, async (viewer, page) => {
         await page.setViewportSize({ width, height: 800 });
@@ -458,5 +458,12 @@ describe("page", { concurrency: 4 }, () => {
       await viewer.ready();
       const [content, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(content <= screen, `${content} px of content on a screen of ${screen} px`);
+      const outside = await page.evaluate(() => {
+        const main = document.querySelector("main");
+        const edge = main.getBoundingClientRect().right - parseFloat(getComputedStyle(main).paddingRight);
+        const parts = [...main.querySelectorAll("*")].filter((part) => part.getBoundingClientRect().right > edge + 0.5);
+        return parts.map((part) => part.outerHTML.slice(0, 80));
+      });
+      assert.deepEqual(outside, [], "parts reach into the margin");
     }));
 });

@@ -1,0 +1,55 @@
+// The image, built from the binary under test, and run without rights on a file system that it
+// cannot write. A player in Chromium plays from it.
+
+import assert from "node:assert/strict";
+import { createServer } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { launchBrowser } from "../lib/browser.mjs";
+import { Image } from "../lib/image.mjs";
+import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
+
+const library = fileURLToPath(new URL("../../samples/library", import.meta.url));
+
+/** Returns a port that is free now. The test fails if another process takes it meanwhile. */
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+
+const image = await Image.build();
+
+describe("the image", { skip: image.missing }, () => {
+  let container;
+  let browser;
+  let address;
+  before(async () => {
+    address = `http://127.0.0.1:${await freePort()}/`;
+    container = await image.start(
+      ["--read-only", "--network=host", "--memory=256m", "--cap-drop=ALL", "-v", `${library}:/media:ro`],
+      ["serve", "/media", "--listen", new URL(address).host, "--cache-memory", "64MiB"],
+    );
+    [browser] = await Promise.all([launchBrowser(), container.isReady(`${address}healthz/ready`)]);
+  });
+  after(async () => {
+    await browser?.close();
+    await container?.remove();
+    await image.remove();
+  });
+
+  for (const { protocol, player } of COMBINATIONS.slice(0, 4)) {
+    it(`serves ${player} (${protocol})`, async () => {
+      const viewer = await PlayerPage.open(browser, address, { title: "harbour", protocol, player });
+      try {
+        await viewer.ready();
+        await viewer.plays(2);
+      } finally {
+        await viewer.close();
+      }
+      assert.deepEqual(viewer.record.faults, []);
+    });
+  }
+});
