@@ -150,6 +150,14 @@ export class PlayerPage {
     );
   }
 
+  /** Plays until everything up to the end of the title is buffered. */
+  async buffersToEnd() {
+    await this.#until("the end of the title to be buffered", () => {
+      const { buffered, duration } = document.querySelector("video");
+      return buffered.length > 0 && buffered.end(buffered.length - 1) > duration - 0.1;
+    });
+  }
+
   /** Pauses, seeks to `seconds` and waits until the frame there is on screen. */
   async pauseAt(seconds) {
     this.record.action();

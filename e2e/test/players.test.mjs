@@ -54,6 +54,28 @@ describe("players", { concurrency: 4 }, () => {
     assert.deepEqual(viewer.record.faults, []);
   });
 
+  // If an EXT-X-MEDIA had no URI, Shaka Player 5 would end the title here: it would have ended the
+  // stream, and the seek leaves its buffer.
+  it("shaka plays hls-ts with two languages, back from where the end is buffered", { timeout: 120_000 }, async () => {
+    const query = { title: TITLE.title, protocol: "hls-ts", player: "shaka" };
+    const viewer = await PlayerPage.open(browser, origin.address, query);
+    try {
+      await viewer.ready();
+      assert.deepEqual((await viewer.languages()).sort(), ["en", "fr"]);
+      for (const [near, back] of [[33.3, 5], [40, 8]]) {
+        await viewer.seek(near);
+        await viewer.buffersToEnd();
+        await viewer.seek(back);
+        await viewer.plays(1.5);
+        await viewer.hears(TITLE.tones.en);
+      }
+      assert.deepEqual(await viewer.errors(), []);
+    } finally {
+      await viewer.close();
+    }
+    assert.deepEqual(viewer.record.faults, []);
+  });
+
   // Chromium's native player exposes no renditions and languages, so this test only plays and
   // seeks.
   for (const protocol of ["hls-ts", "hls-cmaf"]) {
