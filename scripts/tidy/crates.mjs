@@ -2,7 +2,7 @@
 
 import { isTest } from "./sizes.mjs";
 
-const all = ["quantity", "storage", "cache", "isobmff", "index", "protect", "packager", "origin"];
+const all = ["quantity", "storage", "cache", "isobmff", "index", "protect", "text", "packager", "origin"];
 
 /** The crates that each crate may use. Tests may also use what `FOR_TESTS` and `cli` name. */
 const EDGES = {
@@ -12,7 +12,8 @@ const EDGES = {
   isobmff: [],
   index: ["isobmff"],
   protect: ["isobmff"],
-  packager: ["isobmff", "index", "protect"],
+  text: [],
+  packager: ["isobmff", "index", "protect", "text"],
   origin: all,
   // The readers of `client` share no code with the packager: a mistake in both would pass unseen.
   streams: [],
@@ -28,7 +29,7 @@ const EDGES = {
 const FOR_TESTS = ["testmedia"];
 
 /** Crates without I/O, clock or chance, and the packages that would bring those in. */
-const PURE = ["isobmff", "index", "protect", "packager", "streams"];
+const PURE = ["isobmff", "index", "protect", "text", "packager", "streams"];
 const IMPURE = ["tokio", "hyper", "mio", "socket2", "rand", "getrandom", "async-std", "object_store", "reqwest"];
 
 /**
