@@ -11,12 +11,14 @@
 //! | AC-3 | ✓ | ✓ | ✓ | – | – | |
 //! | MP3 | ✓ | ✓ | ✓ | – | FLV's rates | |
 //! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | – | – | no CODECS name in HLS TS |
-//! | `stpp` | ✓ | ✓ | – | ✓ | – | HLS carries timed text beside TS, not in it |
-//! | `wvtt` | ✓ | ✓ | – | – | – | |
+//! | `stpp` | ✓ | ✓ | ✓ | ✓ | – | HLS: as WebVTT beside TS, and beside CMAF unless it is `im1t` |
+//! | `wvtt` | ✓ | ✓ | ✓ | – | – | HLS: as WebVTT |
+//! | `tx3g` | ✓ | ✓ | ✓ | – | – | DASH: as `wvtt`; HLS: as WebVTT |
 
 use crate::PackError;
 use latemux_index::{
     Title, Track,
+    media::TrackKind,
     title::{TitleProblem, TrackName},
 };
 use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
@@ -65,11 +67,9 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
         (protocol, Config::Other) => Err(no_mapping(protocol, codec)),
         (Protocol::Dash | Protocol::HlsCmaf, _)
         | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3)
+        | (Protocol::HlsTs, Config::Wvtt | Config::Stpp | Config::Tx3g)
         | (Protocol::Smooth, Config::Eac3 | Config::Stpp) => Ok(()),
         (Protocol::HlsTs, Config::Aac(aac)) => check_adts(aac),
-        (Protocol::HlsTs, Config::Wvtt | Config::Stpp) => {
-            Err(format!("HLS TS carries no timed text ({})", codec.format))
-        }
         (Protocol::Smooth | Protocol::Hds, Config::Avc(avc)) => {
             check_sample_entry(protocol, codec)?;
             check_avc(protocol, avc)
@@ -84,6 +84,15 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
         (Protocol::Hds, Config::Mp3) => check_flv_rate(codec),
         (protocol, _) => Err(no_mapping(protocol, codec)),
     }
+}
+
+/// Returns true if HLS sends all text of a title as WebVTT segments. Beside CMAF, TTML that players
+/// take is sent as it is: IMSC1 text, if the title has no other text. Players of HLS take neither
+/// WebVTT in MP4 nor other TTML.
+pub(crate) fn sends_webvtt(title: &Title, protocol: Protocol) -> bool {
+    let texts = || title.whole_tracks().map(|named| title.track(named)).filter(|t| t.kind == TrackKind::Text);
+    protocol == Protocol::HlsTs
+        || (protocol == Protocol::HlsCmaf && texts().any(|text| text.codec.rfc6381 != "stpp.ttml.im1t"))
 }
 
 /// Returns the problems of a title that some protocols cannot state: they have no field for the

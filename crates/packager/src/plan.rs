@@ -5,13 +5,14 @@
 //! bytes, made from the index, or a source range, sent unchanged. If the body is TS, a
 //! [`Transform`] turns the source ranges into the body, whose length is still known in advance.
 //!
-//! Three kinds of responses need a read before the plan ([`Planned`]): fragments whose samples the
-//! index does not hold, TS of video whose length depends on its media, and video that is encrypted
-//! slice by slice.
+//! Four kinds of responses need a read before the plan ([`Planned`]): fragments whose samples the
+//! index does not hold, TS of video whose length depends on its media, text in another form than it
+//! is stored in, and video that is encrypted slice by slice.
 
 mod cuts;
 mod following;
 mod planner;
+mod text;
 
 pub use crate::part::{Part, SourceRange, Transform, Trimmed};
 pub use cuts::{CutSamples, KnownCuts, NeedsCuts, NoCuts};
@@ -24,7 +25,7 @@ use crate::{
     digest::SampleChoice,
     manifest::{dash, hds, hls, smooth},
     protection::{Cover, Protection, Seal},
-    segment::{PackedTracks, ts},
+    segment::{PackedTracks, text::TextMedia, ts},
     selection::{Selected, Selection},
 };
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
@@ -55,20 +56,31 @@ pub struct Needs {
     pub reach: Vec<SourceRange>,
 }
 
-/// A response whose length depends on its media: TS of AVC with NAL lengths of 1 or 2 bytes.
+/// A response whose length depends on its media: TS of AVC with NAL lengths of 1 or 2 bytes, and
+/// text in another form than it is stored in.
 #[derive(Debug)]
 pub struct MediaFirst {
     digest: u128,
-    segment: ts::TsMedia,
+    segment: MediaSegment,
     reach: Vec<SourceRange>,
     /// The encryption of the segment, if any.
     seal: Option<Seal>,
 }
 
+/// A segment that is made of media that was read.
+#[derive(Debug)]
+enum MediaSegment {
+    Ts(ts::TsMedia),
+    Text(TextMedia),
+}
+
 impl MediaFirst {
     /// Returns the parts to read, in order.
     pub fn parts(&self) -> &[Part] {
-        &self.segment.parts
+        match &self.segment {
+            MediaSegment::Ts(segment) => &segment.parts,
+            MediaSegment::Text(segment) => &segment.parts,
+        }
     }
 
     /// Returns the ranges around the parts that a cache may fetch along, see [`Plan::reach`].
@@ -83,9 +95,12 @@ impl MediaFirst {
 
     /// Returns the plan, all inline, from all bytes of the parts. Missing bytes count as zeros.
     pub fn plan(self, media: &[u8]) -> Plan {
-        let body = self.segment.segment(media);
+        let (content_type, body) = match self.segment {
+            MediaSegment::Ts(segment) => (TS_TYPE, segment.segment(media)),
+            MediaSegment::Text(segment) => (segment.content_type(), segment.segment(media)),
+        };
         let plan = Plan {
-            content_type: TS_TYPE,
+            content_type,
             content_length: body.len() as u64,
             digest: self.digest,
             class: Class::Media,
@@ -263,6 +278,7 @@ fn plan_resource(
             };
             planner.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), SampleChoice::All)
         }
+        Resource::HlsText(track, n, container) => planner.hls_text(track, *n, *container),
         Resource::HlsIFrameCmaf(track, n) => {
             let choice = SampleChoice::of_iframe(*n);
             planner.cmaf_segment_number(Protocol::HlsCmaf, track, n.segment, choice)

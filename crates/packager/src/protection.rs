@@ -219,6 +219,8 @@ impl Protection {
                 self.cover(Protocol::HlsCmaf, tracks)
             }
             Resource::HlsIFrameCmaf(track, _) => self.cover(Protocol::HlsCmaf, from_ref(track)),
+            // Text is always clear.
+            Resource::HlsText(track, ..) => self.cover(Protocol::HlsCmaf, from_ref(track)),
             Resource::HlsTsSegment(tracks, _) => self.cover(Protocol::HlsTs, tracks),
             Resource::HlsIFrameTs(track, _) => self.cover(Protocol::HlsTs, from_ref(track)),
             Resource::SmoothFragment(track, _) => self.cover(Protocol::Smooth, from_ref(track)),

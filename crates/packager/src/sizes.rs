@@ -7,7 +7,7 @@ use crate::{
     carry::Protocol,
     peak::highest_run,
     protection::Cover,
-    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, iframes, smooth, ts},
+    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, iframes, smooth, text, ts},
 };
 use latemux_index::{
     Title, Track,
@@ -123,7 +123,9 @@ pub(crate) fn sizes_alone(title: &Title, track: usize, protocol: Protocol, frame
 /// Returns the bytes of a track's share of every segment, without [`container_bytes`].
 fn share_sizes(title: &Title, packed: &PackedTracks<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
     let of_title = &title.tracks()[track];
+    let is_text = title.track(of_title).kind == TrackKind::Text;
     if let Samples::Table(table) = &title.track(of_title).samples
+        && !is_text
         && let Some(size) = StretchSize::new(title, of_title, protocol)
         && let Some(cuts) = cuts_of_shares(packed, track)
     {
@@ -206,6 +208,9 @@ fn container_bytes(protocol: Protocol) -> u64 {
 fn share_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
     let title_track = &title.tracks()[index];
     let track = title.track(title_track);
+    if track.kind == TrackKind::Text {
+        return text_size(title, index, segment, protocol);
+    }
     match (&track.samples, protocol) {
         (Samples::Table(table), Protocol::Dash | Protocol::HlsCmaf) => {
             cmaf::segment_bytes(table.range(segment.cut.clone()))
@@ -219,6 +224,34 @@ fn share_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol
         (Samples::Fragments(fragments), _) => {
             estimate::share_size(&title.objects()[title_track.object], track, fragments, segment, protocol)
         }
+    }
+}
+
+/// Returns at least the bytes of a segment of text, which may be sent in another form.
+fn text_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
+    let title_track = &title.tracks()[index];
+    let track = title.track(title_track);
+    let (samples, bytes) = match &track.samples {
+        Samples::Table(table) => {
+            let range = || table.range(segment.cut.clone()).take(MAX_SAMPLES);
+            (range().count() as u64, range().map(|sample| u64::from(sample.size)).sum())
+        }
+        Samples::Fragments(fragments) => {
+            let object = &title.objects()[title_track.object];
+            (1, estimate::share_size(object, track, fragments, segment, Protocol::Dash))
+        }
+    };
+    match (protocol, &track.samples) {
+        (Protocol::HlsTs, _) => text::webvtt_bytes(track, samples, bytes),
+        (Protocol::Dash | Protocol::HlsCmaf, Samples::Table(table)) => {
+            let stored = cmaf::segment_bytes(table.range(segment.cut.clone()));
+            stored + text::added_bytes(track, samples, bytes)
+        }
+        (Protocol::Smooth, Samples::Table(table)) => {
+            let samples: Vec<_> = table.range(segment.cut.clone()).take(MAX_SAMPLES).collect();
+            smooth::fragment_bytes(&smooth::clock(title), index, segment, &samples)
+        }
+        _ => bytes,
     }
 }
 

@@ -129,7 +129,7 @@ fn inspect_hid_all_problems_but_one_and_did_not_report_rotation() {
         (Some("rotation_lost"), Some(90))
     );
 
-    for (code, other) in [(b"avcC", b"free"), (b"soun", b"sbtl"), (b"mp4a", b"tx3g")] {
+    for (code, other) in [(b"avcC", b"free"), (b"soun", b"sbtl"), (b"mp4a", b"c608")] {
         let at = file.windows(4).rposition(|window| window == code).unwrap();
         file[at..at + 4].copy_from_slice(other);
     }
@@ -138,7 +138,7 @@ fn inspect_hid_all_problems_but_one_and_did_not_report_rotation() {
     let text = stderr(&refused);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text.contains("track 1 (video, avc1): stsd/avc1: no 'avcC' box"), "{text}");
-    assert!(text.contains("track 2 (sbtl, tx3g): coded in tx3g, which no output protocol carries"), "{text}");
+    assert!(text.contains("track 2 (sbtl, c608): coded in c608, which no output protocol carries"), "{text}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub enum TrackKind {
     Video,
     /// Handler `soun`.
     Audio,
-    /// Handler `text` or `subt`.
+    /// Handler `text` or `subt`, or `sbtl` or `subp`, which QuickTime and ffmpeg write.
     Text,
 }
 
@@ -115,7 +115,7 @@ impl TrackKind {
         match &handler.0 {
             b"vide" => Some(Self::Video),
             b"soun" => Some(Self::Audio),
-            b"text" | b"subt" => Some(Self::Text),
+            b"text" | b"subt" | b"sbtl" | b"subp" => Some(Self::Text),
             _ => None,
         }
     }

@@ -115,23 +115,23 @@ fn codings_without_a_mapping_are_left_out_and_named() {
 #[test]
 fn a_track_of_handler_sbtl_was_said_to_be_coded_in_sbtl() {
     let sbtl = ((b"soun", 0), 0, &b"sbtl"[..]);
-    let index = patched(&[sbtl, ((b"mp4a", 0), 0, b"tx3g")]);
+    let index = patched(&[sbtl, ((b"mp4a", 0), 0, b"c608")]);
     let problem = index.left_out[0].to_string();
-    assert_eq!(problem, "track 2 (sbtl, tx3g): coded in tx3g, which no output protocol carries");
+    assert_eq!(problem, "track 2 (sbtl, c608): coded in c608, which no output protocol carries");
     let problem = patched(&[sbtl]).left_out[0].to_string();
     assert_eq!(problem, "track 2 (sbtl, mp4a): mp4a in a track of type sbtl is not supported");
 }
 
 #[test]
 fn a_refusal_named_the_first_track_and_hid_the_others() {
-    let text = [((b"vide", 0), 0, &b"sbtl"[..]), ((b"avc1", 0), 0, b"tx3g")];
+    let text = [((b"vide", 0), 0, &b"sbtl"[..]), ((b"avc1", 0), 0, b"c608")];
     let damaged = [text[0], text[1], ((b"stco", 1), 12, &[0x7f; 4])];
     let error = title(&[&patched(&damaged)]).unwrap_err();
     assert_eq!(error.reason(), "truncated", "{error}");
     let text = error.to_string();
     assert!(text.starts_with("track 2 (audio, mp4a): sample "), "{text}");
     assert!(
-        text.ends_with("; track 1 (sbtl, tx3g): coded in tx3g, which no output protocol carries"),
+        text.ends_with("; track 1 (sbtl, c608): coded in c608, which no output protocol carries"),
         "{text}"
     );
 

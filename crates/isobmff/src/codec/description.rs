@@ -38,7 +38,7 @@ pub enum Media {
     Video(Video),
     /// Audio.
     Audio(Audio),
-    /// Timed text (`wvtt`, `stpp`), or captions described as [`Config::Other`].
+    /// Timed text (`wvtt`, `stpp`, `tx3g`), or captions described as [`Config::Other`].
     Text,
 }
 
@@ -128,6 +128,8 @@ pub enum Config {
     Wvtt,
     /// TTML in XML (ISO/IEC 14496-30).
     Stpp,
+    /// 3GPP timed text (3GPP TS 26.245). Its codec string is that of WebVTT, in which it is sent.
+    Tx3g,
     /// A codec that no output protocol carries (PCM, ALAC, VVC, H.263, …).
     Other,
 }

@@ -6,13 +6,16 @@ use super::sample_entry::{ENTRY_FIELDS, EntryBody};
 use super::{colour, sinf};
 use crate::{Error, FourCc};
 
-/// Text and captions that no output protocol carries: 3GPP text, QuickTime text, simple text,
-/// CEA-608 and 708, MPEG-4 subpictures.
-const OTHER: [&[u8; 4]; 8] = [b"tx3g", b"text", b"sbtt", b"stxt", b"c608", b"c708", b"mp4s", b"sstx"];
+/// Text and captions that no output protocol carries: QuickTime text, simple text, CEA-608 and 708,
+/// MPEG-4 subpictures.
+const OTHER: [&[u8; 4]; 7] = [b"text", b"sbtt", b"stxt", b"c608", b"c708", b"mp4s", b"sstx"];
+
+/// Fields of a TextSampleEntry before its boxes (3GPP TS 26.245 §5.16).
+const TX3G_FIELDS: usize = ENTRY_FIELDS + 30;
 
 /// Returns true if the entry is text, or was before encryption.
 pub(super) fn is_text(format: FourCc) -> bool {
-    matches!(&format.0, b"wvtt" | b"stpp" | b"enct" | b"encs") || OTHER.contains(&&format.0)
+    matches!(&format.0, b"wvtt" | b"stpp" | b"tx3g" | b"enct" | b"encs") || OTHER.contains(&&format.0)
 }
 
 pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
@@ -24,6 +27,12 @@ pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
             let stpp = xml_subtitle(entry).ok_or(entry.at.truncated())?;
             let boxes = entry.children(stpp.end);
             (stpp_rfc6381(&stpp, &boxes), Config::Stpp, Some(boxes))
+        }
+        b"tx3g" => {
+            if entry.body.len() < TX3G_FIELDS {
+                return Err(entry.at.truncated());
+            }
+            ("wvtt".to_owned(), Config::Tx3g, Some(entry.children(TX3G_FIELDS)))
         }
         _ if OTHER.contains(&&format.0) => (format.to_string(), Config::Other, None),
         _ => return Err(entry.at.unsupported("text coding name")),
@@ -75,6 +84,10 @@ fn xml_subtitle(entry: &EntryBody) -> Option<XmlSubtitle<'_>> {
 /// Appends the fields of a served entry between its data reference index and its boxes, and returns
 /// the boxes.
 pub(super) fn put_fields(entry: &EntryBody, out: &mut Vec<u8>) -> Result<Children, Error> {
+    if entry.format == b"tx3g" {
+        out.extend_from_slice(entry.field(ENTRY_FIELDS, TX3G_FIELDS - ENTRY_FIELDS));
+        return Ok(entry.children(TX3G_FIELDS));
+    }
     if entry.format != b"stpp" {
         return Ok(entry.children(ENTRY_FIELDS));
     }
@@ -168,6 +181,9 @@ mod tests {
     fn other_text_formats_are_described() {
         let codec = read(b"wvtt", b"", &[boxed(b"vttC", b"WEBVTT")]).unwrap();
         assert_eq!((codec.rfc6381.as_str(), codec.config), ("wvtt", Config::Wvtt));
+        let codec = read(b"tx3g", &[0; 30], &[boxed(b"ftab", &[0; 2])]).unwrap();
+        assert_eq!((codec.rfc6381.as_str(), codec.config), ("wvtt", Config::Tx3g));
+        assert!(matches!(read(b"tx3g", &[0; 29], &[]), Err(Error::Truncated { .. })));
         let codec = read(b"c608", b"", &[]).unwrap();
         assert_eq!((codec.rfc6381.as_str(), codec.config), ("c608", Config::Other));
         assert!(matches!(read(b"mett", b"", &[]), Err(Error::Unsupported { .. })));

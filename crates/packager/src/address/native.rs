@@ -10,6 +10,7 @@
 //!           | NAME 1*("-" REPID) "-" N ".ts"             HLS TS segment
 //!           | "hls/" NAME 1*("-" REPID) ".m4s"           HLS CMAF init; fMP4 for several tracks
 //!           | "hls/" NAME 1*("-" REPID) "-" N ".m4s"     HLS CMAF segment; fMP4 likewise
+//!           | ["hls/"] NAME "-" REPID "-" N ".webvtt"    HLS text segment beside TS, or CMAF
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
 //!           | "keyframes/" NAME "-" REPID "-" N ["-" PLACE] (".ts" | ".m4s")   one I-frame
 //!           | "keyframes/" NAME "-" REPID "-" N ".dash"  DASH I-frame
@@ -29,7 +30,7 @@
 //! follows a `-`, else behind the last `-`.
 
 use super::{
-    DashTemplate, IFrameNumber, Resource,
+    DashTemplate, HlsContainer, IFrameNumber, Resource,
     name::{KINDS, RESERVED},
     query::{QueryOptions, clip_of_folder, folder_of_clip},
     rep_id,
@@ -43,6 +44,8 @@ use std::borrow::Cow;
 pub(super) const MAX_TRACKS: usize = 8;
 /// The folder of I-frame playlists and their segments.
 pub(super) const KEYFRAMES: &str = "keyframes/";
+/// The end of the names of text segments of HLS.
+const WEBVTT: &str = ".webvtt";
 /// Text between the tracks and the number of an HDS fragment. All fragments are in segment 1.
 pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 /// The end of [`HDS_FRAGMENT`] that a player appends itself.
@@ -63,6 +66,7 @@ pub(super) fn parse(path: &str, options: &QueryOptions) -> Option<Parsed> {
     let (resource, depth) = match folders.last().map(|folder| &**folder) {
         Some("dash") if file.ends_with(".dash") || file.ends_with(".m4s") => (dash_file(file)?, 1),
         Some("hls") if file.ends_with(".m4s") => (hls_cmaf_file(file)?, 1),
+        Some("hls") if file.ends_with(WEBVTT) => (text_file(file, HlsContainer::Cmaf)?, 1),
         Some("keyframes") => match keyframe_file(file, options) {
             Some(resource) => (resource, 1),
             // A title may lie in a folder of this name. Its manifests are not I-frame playlists.
@@ -97,6 +101,8 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
         Resource::HlsMultivariant(_) => ".m3u8".to_owned(),
         Resource::HlsPlaylist(t, _) => format!("{name}{}.m3u8", ids(t)),
         Resource::HlsTsSegment(t, n) => format!("{name}{}-{n}.ts", ids(t)),
+        Resource::HlsText(t, n, HlsContainer::Auto) => format!("{name}{}-{n}{WEBVTT}", id(t)),
+        Resource::HlsText(t, n, HlsContainer::Cmaf) => format!("hls/{name}{}-{n}{WEBVTT}", id(t)),
         Resource::HlsInit(t) => format!("hls/{name}{}.m4s", ids(t)),
         Resource::HlsSegment(t, n) => format!("hls/{name}{}-{n}.m4s", ids(t)),
         Resource::HlsIFramePlaylist(t, _) => format!("{KEYFRAMES}{name}{}.m3u8", id(t)),
@@ -169,6 +175,9 @@ fn base_file(file: &str, options: &QueryOptions) -> Option<Resource> {
         let (ids, n) = numbered(stem)?;
         return Some(Resource::HlsTsSegment(rep_ids(ids)?, n));
     }
+    if file.ends_with(WEBVTT) {
+        return text_file(file, HlsContainer::Auto);
+    }
     if matches!(file, "Manifest" | "manifest") {
         return Some(Resource::SmoothManifest);
     }
@@ -211,6 +220,12 @@ fn hls_cmaf_file(file: &str) -> Option<Resource> {
     }
     let (ids, n) = numbered(stem)?;
     Some(Resource::HlsSegment(rep_ids(ids)?, n))
+}
+
+/// Parses the name of a text segment of HLS.
+fn text_file(file: &str, container: HlsContainer) -> Option<Resource> {
+    let (id, n) = numbered(file.strip_suffix(WEBVTT)?)?;
+    Some(Resource::HlsText(only_rep_id(id)?, n, container))
 }
 
 /// Parses the name of a file under `keyframes/`.

@@ -24,6 +24,9 @@ pub enum Resource {
     HlsInit(Vec<TrackName>),
     /// `/hls/NAME-REPID-N.m4s`; 1-based.
     HlsSegment(Vec<TrackName>, u32),
+    /// `/NAME-REPID-N.webvtt` beside TS, `/hls/NAME-REPID-N.webvtt` beside CMAF; 1-based. Text in
+    /// WebVTT, whose times correspond to those of the container's segments.
+    HlsText(TrackName, u32, HlsContainer),
     /// `/keyframes/NAME-REPID.m3u8`
     HlsIFramePlaylist(TrackName, HlsContainer),
     /// `/keyframes/NAME-REPID-N[-PLACE].ts`: one I-frame alone.

@@ -19,7 +19,7 @@ use super::{MICROS, is_listed, track};
 use crate::{
     PackError,
     address::HlsContainer,
-    carry::{Protocol, carries},
+    carry::{Protocol, carries, sends_webvtt},
     segment::{
         PackedTracks,
         iframes::{self, IFrame},
@@ -49,12 +49,14 @@ fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
     if loses(TrackKind::Video) || is_silent { Protocol::HlsCmaf } else { Protocol::HlsTs }
 }
 
-/// Returns the name of a track's coding in `CODECS`.
+/// Returns the name of a track's coding in `CODECS`. Text in WebVTT has none: RFC 8216 leaves it
+/// out, and some players refuse a variant with it.
 ///
 /// MP3 in TS is named by its audio object type (ISO/IEC 14496-3 Table 1.17). An `esds`, from which
 /// the name `mp4a.6B` comes, exists in MP4 only, and hls.js refuses that name in TS.
-fn codec_name(track: &Track, protocol: Protocol) -> &str {
+fn codec_name<'t>(title: &Title, track: &'t Track, protocol: Protocol) -> &'t str {
     match (protocol, &track.codec.config) {
+        _ if track.kind == TrackKind::Text && sends_webvtt(title, protocol) => "",
         (Protocol::HlsTs, Config::Mp3) => "mp4a.40.34",
         _ => &track.codec.rfc6381,
     }

@@ -36,6 +36,10 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
         Resource::HlsTsSegment(names, number) => {
             Resource::HlsTsSegment(names.clone(), number_after(title, names, *number, minimum)?)
         }
+        Resource::HlsText(name, number, container) => {
+            let next = number_after(title, std::slice::from_ref(name), *number, minimum)?;
+            Resource::HlsText(name.clone(), next, *container)
+        }
         Resource::HdsFragment(names, number) => {
             Resource::HdsFragment(names.clone(), number_after(title, names, *number, None)?)
         }

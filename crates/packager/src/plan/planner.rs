@@ -1,7 +1,8 @@
 //! The planner: finds the tracks, segments and samples of a request and makes a plan of them.
 
 use super::{
-    Class, CutSamples, KnownCuts, MediaFirst, Needs, NeedsCuts, Part, Plan, Planned, SourceRange, TS_TYPE,
+    Class, CutSamples, KnownCuts, MediaFirst, MediaSegment, Needs, NeedsCuts, Part, Plan, Planned,
+    SourceRange, TS_TYPE,
 };
 use crate::{
     Address, PackError,
@@ -10,7 +11,8 @@ use crate::{
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     protection::Cover,
     segment::{
-        MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, iframes, smooth, ts,
+        MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, iframes, smooth,
+        text::TextForm, ts,
     },
     selection::{SampleOrder, Selected},
 };
@@ -21,7 +23,7 @@ use latemux_index::{
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
-use latemux_isobmff::boxes::senc::SampleEncryption;
+use latemux_isobmff::{boxes::senc::SampleEncryption, codec::Config};
 use latemux_protect::{CutReader, PackedCuts};
 use std::{fmt::Write as _, ops::Range};
 
@@ -45,7 +47,7 @@ pub(super) struct Sealing<'a> {
 
 impl<'a> Planner<'a> {
     /// Returns the digest of everything that a body depends on, see [`digest_of`].
-    fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
+    pub(super) fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
         digest_of(self.title, what)
     }
 
@@ -141,6 +143,10 @@ impl<'a> Planner<'a> {
         }
         let object = self.title.tracks()[index].object;
         let segment = find(index).filter(|segment| has_choice(track, segment, choice));
+        if track.codec.config == Config::Tx3g {
+            let form = TextForm::Wvtt(segment.as_ref().map_or(0, |segment| segment.number + 1));
+            return self.converted(index, segment, requested, form);
+        }
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("{}", CmafText(choice, name, number));
         let order = self.address.selection.order;
@@ -182,22 +188,11 @@ impl<'a> Planner<'a> {
         parts: impl FnOnce(&Segment, &[Sample]) -> Result<(Vec<Part>, &'static str), PackError>,
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[index];
-        let none = || PackError::NoSuchSegment {
-            track: title_track.name.to_string(),
-            segment: requested.to_string(),
+        let (segment, mut samples) = match self.resolve(index, segment, requested, choice)? {
+            Resolved::Known(segment, samples) => (segment, samples),
+            Resolved::Needs(needs) => return Ok(Planned::Needs(needs)),
         };
-        let segment = segment.ok_or_else(none)?;
         let reach = || self.reach([(index, &segment)]);
-        let mut samples = match self.samples(index, &segment, choice)? {
-            SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                let fragments = self.of_object(index, ranges).collect();
-                return Ok(Planned::Needs(Needs { fragments, reach: reach() }));
-            }
-        };
-        if samples.is_empty() {
-            return Err(none());
-        }
         if choice == SampleChoice::LastingIFrame {
             let duration = u32::try_from(segment.end - segment.start).unwrap_or(u32::MAX);
             samples.iter_mut().for_each(|sample| sample.duration = duration);
@@ -220,6 +215,28 @@ impl<'a> Planner<'a> {
         }
         let (parts, more) = parts(&segment, &samples)?;
         Ok(self.ready(Class::Media, content_type, format_args!("{what}{more}{cut}"), parts, reach))
+    }
+
+    /// Returns a segment with its samples, or the fragments that must be read to know them.
+    /// `requested` is its number or time in the request, for errors.
+    pub(super) fn resolve(
+        &self,
+        index: usize,
+        segment: Option<Segment>,
+        requested: u64,
+        choice: SampleChoice,
+    ) -> Result<Resolved, PackError> {
+        let track = || self.title.tracks()[index].name.to_string();
+        let none = || PackError::NoSuchSegment { track: track(), segment: requested.to_string() };
+        let segment = segment.ok_or_else(none)?;
+        match self.samples(index, &segment, choice)? {
+            SegmentSamples::Known(samples) if samples.is_empty() => Err(none()),
+            SegmentSamples::Known(samples) => Ok(Resolved::Known(segment, samples)),
+            SegmentSamples::Needs(ranges) => {
+                let fragments = self.of_object(index, ranges).collect();
+                Ok(Resolved::Needs(Needs { fragments, reach: self.reach([(index, &segment)]) }))
+            }
+        }
     }
 
     /// Plans a CMAF segment whose samples are encrypted.
@@ -308,7 +325,10 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the bytes of the objects in the same stretch of the grid as these segments.
-    fn reach<'s>(&self, segments: impl IntoIterator<Item = (usize, &'s Segment)>) -> Vec<SourceRange> {
+    pub(super) fn reach<'s>(
+        &self,
+        segments: impl IntoIterator<Item = (usize, &'s Segment)>,
+    ) -> Vec<SourceRange> {
         let mut reach: Vec<SourceRange> = Vec::new();
         let mut last = None;
         for (track, segment) in segments {
@@ -386,6 +406,9 @@ impl<'a> Planner<'a> {
             return Err(PackError::CannotProtect("segments of several tracks"));
         }
         let tracks = self.together(protocol, names)?;
+        if let Some((_, text)) = tracks.iter().find(|(_, track)| !is_muxable(protocol, track)) {
+            return Err(PackError::CannotCarry { protocol: protocol.name(), format: text.codec.format });
+        }
         let is_video = tracks.iter().all(|(_, track)| track.kind == TrackKind::Video);
         if choice != SampleChoice::All && !is_video {
             return Err(PackError::NoSuchTrack(all()));
@@ -451,6 +474,7 @@ impl<'a> Planner<'a> {
                     reach,
                 }),
                 ts::TsPlan::NeedsMedia(segment) => {
+                    let segment = MediaSegment::Ts(segment);
                     Planned::NeedsMedia(MediaFirst { digest, segment, reach, seal: None })
                 }
             })
@@ -491,6 +515,18 @@ struct ClearSegment {
     digest: u128,
     content_type: &'static str,
     reach: Vec<SourceRange>,
+}
+
+/// A segment with its samples, or what must be read to know them.
+pub(super) enum Resolved {
+    Known(Segment, Vec<Sample>),
+    Needs(Needs),
+}
+
+/// Returns true if a track can be in a segment with others. Text beside TS has segments of its own,
+/// and 3GPP text is converted.
+fn is_muxable(protocol: Protocol, track: &Track) -> bool {
+    track.kind != TrackKind::Text || (protocol != Protocol::HlsTs && track.codec.config != Config::Tx3g)
 }
 
 /// Returns true if a segment has the samples of a choice.

@@ -6,7 +6,7 @@
 //! into the presentation times of the source with its edits applied. A segment does not depend on
 //! the segments before it.
 
-use super::{MAX_SAMPLES, TrackShare, priority::Priority};
+use super::{MAX_SAMPLES, TrackShare, priority::Priority, text};
 use crate::{PackError, part::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track, media::TrackKind, table::batches::SampleBatch};
@@ -57,14 +57,14 @@ pub(crate) fn muxed_init(tracks: &[&Track]) -> Bytes {
 pub(crate) fn init_track(track_id: u32, track: &Track) -> InitTrack {
     InitTrack {
         track_id,
-        handler: track.handler,
+        handler: text::served_handler(track),
         timescale: track.timescale,
         language: track.language.clone(),
         enabled: true,
         alternate_group: 0,
         matrix: track.matrix,
         display_size: track.display_size,
-        sample_entries: vec![track.sample_entry.clone()],
+        sample_entries: vec![text::served_entry(track)],
         edit_media_time: u64::try_from(track.presentation.media_time).unwrap_or(0),
         trex: Trex::plain(track_id),
     }

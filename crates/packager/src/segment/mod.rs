@@ -8,6 +8,7 @@ pub(crate) mod iframes;
 mod packed_tracks;
 mod priority;
 pub mod smooth;
+pub(crate) mod text;
 pub(crate) mod ts;
 
 pub use clock::Clock;

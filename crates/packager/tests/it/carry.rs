@@ -35,8 +35,9 @@ fn each_protocol_carries_the_codecs_it_has_a_mapping_for() {
         (Config::Opus, [true, true, false]),
         (Config::Flac, [true, true, false]),
         (Config::Dts, [true, true, false]),
-        (Config::Wvtt, [true, true, false]),
-        (Config::Stpp, [true, true, false]),
+        (Config::Wvtt, [true, true, true]),
+        (Config::Stpp, [true, true, true]),
+        (Config::Tx3g, [true, true, true]),
         (Config::Other, [false, false, false]),
     ] {
         track.codec.config = config;

@@ -25,6 +25,7 @@ mod rates;
 mod selection;
 mod smooth;
 mod smooth_init;
+mod text;
 mod trick_play;
 mod ts;
 mod uneven;

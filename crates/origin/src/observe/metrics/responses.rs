@@ -67,6 +67,7 @@ impl RequestLabels {
             | Resource::HlsPlaylist(_, container)
             | Resource::HlsIFramePlaylist(_, container) => (hls(container), Manifest),
             Resource::HlsTsSegment(..) | Resource::HlsIFrameTs(..) => (HlsTs, Media),
+            Resource::HlsText(_, _, container) => (hls(container), Media),
             Resource::HlsInit(_) => (HlsCmaf, Init),
             Resource::HlsSegment(..) | Resource::HlsIFrameCmaf(..) => (HlsCmaf, Media),
             Resource::SmoothManifest => (Mss, Manifest),

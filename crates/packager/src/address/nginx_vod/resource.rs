@@ -30,6 +30,8 @@ pub enum VodResource {
     HlsTs(Picks, u32),
     /// `seg-N-v1.m4s`
     HlsSegment(Picks, u32),
+    /// `seg-N-t1.vtt`
+    HlsText(Picks, u32, HlsContainer),
     /// `init-v1.mp4` under the prefix of HLS, unless DASH has the same prefix.
     HlsInit(Picks),
     /// `iframe-N[-PLACE]-v1.ts`
@@ -59,7 +61,7 @@ impl VodResource {
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::HlsMaster(..) | Self::HlsIndex(..) | Self::HlsIFrames(..) => Protocol::HlsTs,
-            Self::HlsTs(..) | Self::HlsIFrameTs(..) => Protocol::HlsTs,
+            Self::HlsTs(..) | Self::HlsText(..) | Self::HlsIFrameTs(..) => Protocol::HlsTs,
             Self::HlsSegment(..) | Self::HlsInit(_) | Self::HlsIFrameCmaf(..) => Protocol::HlsCmaf,
             Self::DashManifest(_) | Self::DashInit(_) | Self::DashSegment(..) => Protocol::Dash,
             Self::SmoothManifest(_) | Self::SmoothFragment(..) => Protocol::Smooth,
@@ -111,6 +113,10 @@ impl VodResource {
         if let Some(stem) = name.strip_suffix(".mp4") {
             return Some(Picks::parse(rest_after(stem, &names.hls_init)?).map(Self::HlsInit));
         }
+        if let Some(stem) = name.strip_suffix(".vtt") {
+            let found = rest_after(stem, &names.hls_segment).and_then(numbered)?;
+            return Some(found.map(|(n, picks)| Self::HlsText(picks, n, container)));
+        }
         type Make<N> = fn(Picks, N) -> VodResource;
         let (stem, segment, iframe): (_, Make<u32>, Make<IFrameNumber>) = match name.strip_suffix(".ts") {
             Some(stem) => (stem, Self::HlsTs, Self::HlsIFrameTs),
@@ -161,7 +167,9 @@ impl VodResource {
     /// that the query states. All files of a title are in one folder.
     pub fn url(&self, settings: &Settings, selection: &Selection) -> String {
         let container = match self {
-            Self::HlsMaster(_, c) | Self::HlsIndex(_, c) | Self::HlsIFrames(_, c) => *c,
+            Self::HlsMaster(_, c) | Self::HlsIndex(_, c) | Self::HlsIFrames(_, c) | Self::HlsText(.., c) => {
+                *c
+            }
             _ => settings.container,
         };
         let option = match container {
@@ -182,6 +190,7 @@ impl VodResource {
             Self::HlsIFrames(picks, _) => format!("{}{picks}.m3u8", names.hls_iframes),
             Self::HlsTs(picks, n) => format!("{}-{n}{picks}.ts", names.hls_segment),
             Self::HlsSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.hls_segment),
+            Self::HlsText(picks, n, _) => format!("{}-{n}{picks}.vtt", names.hls_segment),
             Self::HlsInit(picks) => format!("{}{picks}.mp4", names.hls_init),
             Self::HlsIFrameTs(picks, n) => format!("{IFRAME}-{n}{picks}.ts"),
             Self::HlsIFrameCmaf(picks, n) => format!("{IFRAME}-{n}{picks}.m4s"),

@@ -242,6 +242,7 @@ fn any_resource() -> impl Strategy<Value = VodResource> {
         listed().prop_map(|(p, c)| VodResource::HlsIFrames(p, c)),
         numbered().prop_map(|(p, n)| VodResource::HlsTs(p, n)),
         numbered().prop_map(|(p, n)| VodResource::HlsSegment(p, n)),
+        (any_picks(), 1..=u32::MAX, container()).prop_map(|(p, n, c)| VodResource::HlsText(p, n, c)),
         any_picks().prop_map(VodResource::HlsInit),
         frame().prop_map(|(p, n)| VodResource::HlsIFrameTs(p, n)),
         frame().prop_map(|(p, n)| VodResource::HlsIFrameCmaf(p, n)),

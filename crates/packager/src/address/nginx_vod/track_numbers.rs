@@ -142,6 +142,7 @@ impl TrackNumbers {
             }
             VodResource::HlsTs(picks, n) => Resource::HlsTsSegment(together(picks)?, *n),
             VodResource::HlsSegment(picks, n) => Resource::HlsSegment(together(picks)?, *n),
+            VodResource::HlsText(picks, n, container) => Resource::HlsText(one(picks)?, *n, *container),
             VodResource::HlsInit(picks) => Resource::HlsInit(together(picks)?),
             VodResource::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
             VodResource::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),

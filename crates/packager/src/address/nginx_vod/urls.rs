@@ -87,6 +87,7 @@ impl NginxVodUrls {
             Resource::HlsTsSegment(tracks, n) => VodResource::HlsTs(several(tracks), *n),
             Resource::HlsInit(tracks) => VodResource::HlsInit(several(tracks)),
             Resource::HlsSegment(tracks, n) => VodResource::HlsSegment(several(tracks), *n),
+            Resource::HlsText(track, n, container) => VodResource::HlsText(one(track), *n, *container),
             Resource::HlsIFramePlaylist(track, container) => VodResource::HlsIFrames(one(track), *container),
             Resource::HlsIFrameTs(track, n) => VodResource::HlsIFrameTs(one(track), *n),
             Resource::HlsIFrameCmaf(track, n) => VodResource::HlsIFrameCmaf(one(track), *n),

@@ -1,13 +1,13 @@
 //! Media and I-frame playlists.
 
 use super::{
-    attributes::PlaylistTag, find, keys::SegmentKeys, least_target, listed_iframes, listed_segments,
-    packed_for_playlist, protocol_for, target_duration,
+    attributes::PlaylistTag, container_of, find, keys::SegmentKeys, least_target, listed_iframes,
+    listed_segments, packed_for_playlist, protocol_for, target_duration,
 };
 use crate::{
     PackError, Resource,
     address::{HlsContainer, IFrameNumber, Links},
-    carry::Protocol,
+    carry::{Protocol, sends_webvtt},
     digest::SampleChoice,
     manifest::{access_point::is_independent, check_size, track},
     protection::Protection,
@@ -50,6 +50,14 @@ pub(crate) fn media(
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
     };
+    if let ([name], Some(&index)) = (names.as_slice(), indexes.first())
+        && kind(index) == TrackKind::Text
+        && sends_webvtt(title, protocol)
+    {
+        let container = container_of(protocol);
+        let segment = |n: u32| Resource::HlsText(name.clone(), n + 1, container);
+        return list.text(3, tags, None, &entries, |n, _| url(&segment(n), n));
+    }
     if protocol == Protocol::HlsTs {
         // Decimal durations need version 3.
         return list

@@ -115,7 +115,7 @@ impl<'a> Multivariant<'a> {
                             // URLs name audio first.
                             tracks: muxed.into_iter().chain([video]).collect(),
                             bitrate: self.bitrate(video, muxed, beside),
-                            codecs: codecs.into_iter().flatten().collect(),
+                            codecs: codecs.into_iter().flatten().filter(|codec| !codec.is_empty()).collect(),
                             audio: audio.filter(|_| !is_muxed).map(|group| group.id.as_str()),
                             subtitles: subtitles.map(|group| group.id.as_str()),
                         },
@@ -234,7 +234,7 @@ impl<'a> Multivariant<'a> {
     }
 
     fn codec(&self, index: usize) -> &'a str {
-        codec_name(self.track(index), self.protocol)
+        codec_name(self.title, self.track(index), self.protocol)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{least_target, listed_iframes, listed_segments, packed_for_playlist};
 use crate::{
-    carry::Protocol,
+    carry::{Protocol, sends_webvtt},
     manifest::MICROS,
     protection::Protection,
     segment::{PackedTracks, ts::PSI_BYTES},
@@ -11,7 +11,7 @@ use crate::{
         tail_bytes,
     },
 };
-use latemux_index::Title;
+use latemux_index::{Title, media::TrackKind};
 use std::{cell::OnceCell, time::Duration};
 
 /// Sizes of a title's tracks in a protocol, each computed on first use.
@@ -61,6 +61,15 @@ impl<'a> Rates<'a> {
         rates_of(listed.into_iter().map(|(_, micros)| micros), iframes, least)
     }
 
+    /// Returns at least the bytes of every segment of text in WebVTT. `None` for other tracks.
+    fn text_sizes(&self, track: usize) -> Option<Vec<u64>> {
+        let of_title = self.title.track(&self.title.tracks()[track]);
+        let is_webvtt = of_title.kind == TrackKind::Text && sends_webvtt(self.title, self.protocol);
+        let tracks = [track];
+        let packed = self.pack(&tracks).filter(|_| is_webvtt)?;
+        Some(packed_sizes(self.title, &packed, Protocol::HlsTs))
+    }
+
     fn pack<'t>(&'t self, tracks: &'t [usize]) -> Option<PackedTracks<'t>> {
         packed_for_playlist(self.title, tracks, self.minimum)
     }
@@ -99,6 +108,9 @@ impl<'a> Rates<'a> {
 
     fn computed(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
         let compute = || {
+            if let Some(own) = self.text_sizes(track) {
+                return (own.into_iter().map(|size| size.saturating_sub(self.psi())).collect(), Vec::new());
+            }
             let (mut own, mut iframes) = match self.minimum {
                 None => segment_and_iframe_sizes(self.title, track, self.protocol),
                 Some(_) => (self.sizes(&[track]), iframe_sizes(self.title, track, self.protocol)),

@@ -25,7 +25,7 @@ pub(super) struct Group {
 pub(super) fn groups(title: &Title, tracks: &[usize], protocol: Protocol, id: &str) -> Vec<Group> {
     let key = |i: usize| {
         let track = track(title, i);
-        (codec_name(track, protocol), audio_of(track).map(|audio| (audio.channels, audio.joc)))
+        (codec_name(title, track, protocol), audio_of(track).map(|audio| (audio.channels, audio.joc)))
     };
     let Some(&main) = tracks.first() else { return Vec::new() };
     let mut sets: Vec<Vec<usize>> = Vec::new();

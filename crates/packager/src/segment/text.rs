@@ -1,0 +1,208 @@
+//! Segments of timed text that are made anew: WebVTT of HLS, and samples of WebVTT in MP4 from 3GPP
+//! text. Their length depends on their media, which is read before the response starts.
+
+use super::cmaf;
+use crate::{PackError, part::Part};
+use bytes::Bytes;
+use latemux_index::{Sample, Track};
+use latemux_isobmff::{Time, boxes::stsd::SampleEntry, codec::Config, time::Round};
+use latemux_text::{Cue, Joiner, SampleCue, decode, ttml, tx3g, webvtt, wvtt};
+
+/// Part of the digests of all segments that this module makes. It is raised with every change of
+/// their bytes.
+pub(crate) const CONVERTER: u32 = 1;
+
+/// `Content-Type` of WebVTT.
+pub(crate) const WEBVTT_TYPE: &str = "text/vtt";
+
+/// Time in units of 1/90,000 s in TS segments at which presentation time 0 is sent.
+const TS_START: u64 = 900_000;
+
+/// The form in which text is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextForm {
+    /// WebVTT segments beside TS.
+    WebVttOfTs,
+    /// WebVTT segments beside CMAF.
+    WebVttOfCmaf,
+    /// A CMAF segment with the samples of WebVTT, with its number, 1-based.
+    Wvtt(u32),
+}
+
+/// A segment of text whose media is to be read.
+#[derive(Debug)]
+pub(crate) struct TextMedia {
+    /// Source bytes in the order that [`Self::segment`] takes them.
+    pub(crate) parts: Vec<Part>,
+    form: TextForm,
+    source: TextSource,
+    samples: Vec<Sample>,
+}
+
+impl TextMedia {
+    /// Prepares a segment with samples of an object.
+    pub(crate) fn new(track: &Track, object: usize, form: TextForm, samples: Vec<Sample>) -> Self {
+        let mut parts = Vec::new();
+        Part::push_samples(&mut parts, object, &samples);
+        Self { parts, form, source: TextSource::of(track), samples }
+    }
+
+    /// Returns the media type of the segment.
+    pub(crate) fn content_type(&self) -> &'static str {
+        match self.form {
+            TextForm::WebVttOfTs | TextForm::WebVttOfCmaf => WEBVTT_TYPE,
+            TextForm::Wvtt(_) => "application/mp4",
+        }
+    }
+
+    /// Returns the segment, from all bytes of the parts. Missing bytes count as samples without
+    /// text.
+    pub(crate) fn segment(&self, media: &[u8]) -> Bytes {
+        match self.form {
+            TextForm::WebVttOfTs => self.webvtt(media, TS_START),
+            TextForm::WebVttOfCmaf => self.webvtt(media, 0),
+            TextForm::Wvtt(number) => self.wvtt(media, number),
+        }
+    }
+
+    fn webvtt(&self, media: &[u8], mpegts: u64) -> Bytes {
+        let mut joiner = Joiner::default();
+        for (sample, data) in self.with_data(media) {
+            self.source.push_cues(sample, data, &mut joiner);
+        }
+        webvtt::write(&self.source.header, &joiner.finish(), Some(mpegts)).into()
+    }
+
+    fn wvtt(&self, media: &[u8], number: u32) -> Bytes {
+        let mut mdat = Vec::new();
+        let mut samples = self.samples.clone();
+        for (sample, (_, data)) in samples.iter_mut().zip(self.with_data(media)) {
+            let cue = tx3g::text(data).map(sample_cue);
+            let data = wvtt::sample(&cue);
+            sample.size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            mdat.extend_from_slice(&data);
+        }
+        // The number of samples was checked when the segment was planned.
+        let parts = cmaf::media(0, number, &samples).unwrap_or_default();
+        let Some(Part::Inline(head)) = parts.first() else { return Bytes::new() };
+        [head.as_ref(), &mdat].concat().into()
+    }
+
+    /// Iterates over the samples with their bytes.
+    fn with_data<'a>(&'a self, mut media: &'a [u8]) -> impl Iterator<Item = (&'a Sample, &'a [u8])> {
+        self.samples.iter().map(move |sample| {
+            let size = usize::try_from(sample.size).unwrap_or(usize::MAX);
+            let (data, rest) = media.split_at_checked(size).unwrap_or((media, &[]));
+            media = rest;
+            (sample, data)
+        })
+    }
+}
+
+/// A track of text, as far as its cues depend on it.
+#[derive(Debug)]
+struct TextSource {
+    config: Config,
+    /// Styles and regions.
+    header: String,
+    /// Presentation time of time 0 of its documents.
+    document_start: Time,
+    /// Media time of presentation time 0, in ticks.
+    media_time: i64,
+}
+
+impl TextSource {
+    fn of(track: &Track) -> Self {
+        // Boxes of an entry follow the header, six reserved bytes and the data reference.
+        const BOXES: usize = 16;
+        let boxes = track.sample_entry.raw.get(BOXES..).unwrap_or_default();
+        let header = if track.codec.config == Config::Wvtt { wvtt::header(boxes) } else { String::new() };
+        let presentation = track.presentation;
+        Self {
+            config: track.codec.config.clone(),
+            header,
+            document_start: Time::new(presentation.shift - presentation.media_time, track.timescale),
+            media_time: presentation.media_time,
+        }
+    }
+
+    /// Adds the cues of a sample.
+    fn push_cues(&self, sample: &Sample, data: &[u8], joiner: &mut Joiner) {
+        let start = sample.decode_time + i64::from(sample.composition_offset) - self.media_time;
+        let millis = |ticks| milliseconds(Time::new(ticks, self.document_start.scale));
+        let bound = |ticks| u64::try_from(millis(ticks)).unwrap_or(0);
+        let (from, until) = (bound(start), bound(start + i64::from(sample.duration)));
+        match self.config {
+            Config::Wvtt => wvtt::cues(data).into_iter().for_each(|cue| joiner.push(from, until, cue)),
+            Config::Tx3g => {
+                if let Some(text) = tx3g::text(data) {
+                    joiner.push(from, until, sample_cue(text));
+                }
+            }
+            _ => self.push_document(data, (from, until), joiner),
+        }
+    }
+
+    /// Adds the cues of a TTML document, as far as they are shown while its sample is. A document
+    /// that is malformed has none.
+    fn push_document(&self, data: &[u8], (from, until): (u64, u64), joiner: &mut Joiner) {
+        let Some(document) = decode(data).ok().and_then(|text| ttml::parse(&text).ok()) else { return };
+        let offset = milliseconds(self.document_start);
+        let moved = |time: u64| time.saturating_add_signed(offset);
+        for Cue { start, end, id, settings, text } in document.cues {
+            let (start, end) = (moved(start), moved(end));
+            // The next document repeats a cue that it goes on with.
+            let source = (start < from || end > until).then_some(0);
+            joiner.push(start.max(from), end.min(until), SampleCue { source, id, settings, text });
+        }
+    }
+}
+
+fn sample_cue(text: String) -> SampleCue {
+    SampleCue { source: None, id: String::new(), settings: String::new(), text }
+}
+
+fn milliseconds(time: Time) -> i64 {
+    time.in_scale(latemux_isobmff::Timescale::MILLIS, Round::Nearest)
+}
+
+/// Returns at least the bytes of a WebVTT segment of samples with a number of bytes in all.
+pub(crate) fn webvtt_bytes(track: &Track, samples: u64, bytes: u64) -> u64 {
+    // A cue's line of times takes 32 bytes, and characters become references of up to 5 bytes.
+    let header = track.sample_entry.raw.len() as u64;
+    let growth = if track.codec.config == Config::Tx3g { 5 } else { 2 };
+    96 + header + samples * 64 + bytes * growth
+}
+
+/// Returns at most the bytes that a CMAF segment of a number of samples has more than its samples
+/// as they are stored. Sizes of samples may also differ where the stored ones do not.
+pub(crate) fn added_bytes(track: &Track, samples: u64, bytes: u64) -> u64 {
+    if track.codec.config == Config::Tx3g { samples * 24 + bytes * 4 } else { 0 }
+}
+
+/// Returns the sample entry in which a track is sent in MP4: that of WebVTT in place of 3GPP text.
+pub(crate) fn served_entry(track: &Track) -> SampleEntry {
+    if track.codec.config != Config::Tx3g {
+        return track.sample_entry.clone();
+    }
+    const RAW: &[u8] = b"\0\0\0\x1Ewvtt\0\0\0\0\0\0\0\x01\0\0\0\x0EvttCWEBVTT";
+    let format = latemux_isobmff::FourCc(*b"wvtt");
+    SampleEntry { format, raw: Bytes::from_static(RAW), ..track.sample_entry.clone() }
+}
+
+/// Returns the handler type of a track in MP4 (ISO/IEC 14496-30 §5.2, §6.2).
+pub(crate) fn served_handler(track: &Track) -> latemux_isobmff::FourCc {
+    match track.codec.config {
+        Config::Wvtt | Config::Tx3g => latemux_isobmff::FourCc(*b"text"),
+        Config::Stpp => latemux_isobmff::FourCc(*b"subt"),
+        _ => track.handler,
+    }
+}
+
+/// Checks that a segment of text is not too large to be read at once.
+pub(crate) fn check_size(samples: &[Sample]) -> Result<(), PackError> {
+    /// Most bytes of one segment of text.
+    const MAX: u64 = 8 << 20;
+    let bytes: u64 = samples.iter().map(|sample| u64::from(sample.size)).sum();
+    if bytes > MAX { Err(PackError::TooLarge("more than 8 MiB of text in one segment")) } else { Ok(()) }
+}
