@@ -2,10 +2,9 @@
 // selects.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
-import { startOrigin } from "../lib/origin.mjs";
+import { describe, it } from "node:test";
 import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
+import { startBeforeTests } from "../lib/running.mjs";
 import { TITLE } from "../lib/viewing.mjs";
 
 // The clip is cut at the sync samples around it. harbour has one every two seconds.
@@ -14,20 +13,12 @@ const SECONDS = 14;
 // Covers an audio frame, and the constant by which Smooth Streaming presents a title later.
 const TOLERANCE = 0.1;
 
-let origin;
-let browser;
-before(async () => {
-  [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-});
+const running = startBeforeTests();
 
 describe("a clip", { concurrency: 4 }, () => {
   for (const { protocol, player } of COMBINATIONS) {
     it(`plays as ${protocol} in ${player}, from its beginning to its end`, { timeout: 120_000 }, async () => {
-      const viewer = await PlayerPage.open(browser, origin.address, {
+      const viewer = await PlayerPage.open(running.browser, running.origin.address, {
         title: TITLE.title,
         part: PART,
         protocol,
@@ -52,10 +43,10 @@ describe("a clip", { concurrency: 4 }, () => {
   }
 
   it("stays selected when the URL of its manifest is pasted, and when the protocol is switched", async () => {
-    const viewer = await PlayerPage.open(browser, origin.address, {});
+    const viewer = await PlayerPage.open(running.browser, running.origin.address, {});
     try {
       const { page } = viewer;
-      await page.getByLabel("Another title").fill(`${origin.address}harbour/.m3u8?hls_fmp4&${PART}`);
+      await page.getByLabel("Another title").fill(`${running.origin.address}harbour/.m3u8?hls_fmp4&${PART}`);
       viewer.record.action();
       await page.getByRole("button", { name: "Open" }).click();
       await viewer.opened("dash", "dash.js");

@@ -5,11 +5,10 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
+import { after, describe, it } from "node:test";
 import { makeMedia, RATE, shownFrame, writeWithEdits } from "../lib/edited-media.mjs";
-import { startOrigin } from "../lib/origin.mjs";
 import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
+import { startBeforeTests } from "../lib/running.mjs";
 
 // What a player shows at the start, just before and after segment edges, and in the middle.
 const TIMES = [6.5, 3.9, 4.1, 0.1, 11.3, 0.5, 8.2];
@@ -30,9 +29,7 @@ const titles = [
 ];
 
 let folder;
-let origin;
-let browser;
-before(async () => {
+const running = startBeforeTests(async () => {
   folder = await mkdtemp(join(tmpdir(), "latemux-edits-"));
   const plain = join(folder, "plain.mp4");
   await makeMedia(plain);
@@ -44,19 +41,15 @@ before(async () => {
       soun: [[seconds, media(48_000, 1024)]],
     });
   }
-  [origin, browser] = await Promise.all([startOrigin({ library: folder }), launchBrowser()]);
+  return { library: folder };
 });
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+after(() => rm(folder, { recursive: true, force: true }));
 
 describe("edit lists", { concurrency: 4 }, () => {
   for (const { title, what, start, seconds } of titles) {
     for (const { protocol, player } of combinations) {
       it(`${what} plays as ${protocol} in ${player}`, { timeout: 120_000 }, async (t) => {
-        const viewer = await PlayerPage.open(browser, origin.address, { title, protocol, player });
+        const viewer = await PlayerPage.open(running.browser, running.origin.address, { title, protocol, player });
         try {
           if ((await viewer.page.locator("#player-choice").inputValue()) !== player) {
             t.skip("this browser has no native player for HLS");

@@ -1,26 +1,17 @@
 // Each player with each protocol that it supports: plays, seeks, switches rendition and language.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
-import { startOrigin } from "../lib/origin.mjs";
+import { describe, it } from "node:test";
 import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
+import { startBeforeTests } from "../lib/running.mjs";
 import { SEEKS, TITLE, watch } from "../lib/viewing.mjs";
 
-let origin;
-let browser;
-before(async () => {
-  [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-});
+const running = startBeforeTests();
 
 describe("players", { concurrency: 4 }, () => {
   for (const { protocol, player } of COMBINATIONS) {
     it(`${player} plays ${protocol}`, { timeout: 180_000 }, async (t) => {
-      const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player });
+      const viewer = await PlayerPage.open(running.browser, running.origin.address, { title: TITLE.title, protocol, player });
       // Smooth Streaming has no edit lists, so audio and video do not begin at the same time.
       // dash.js seeks to the later of the two, and cancels its requests.
       if (protocol === "smooth") viewer.record.action();
@@ -38,7 +29,7 @@ describe("players", { concurrency: 4 }, () => {
   // With one language, audio is muxed and there is no EXT-X-MEDIA.
   it("shaka plays hls-ts with one language, to the end and back", { timeout: 120_000 }, async () => {
     const title = "harbour/,audio-eng,video-180p,video-360p,.mp4.urlset";
-    const viewer = await PlayerPage.open(browser, origin.address, { title, protocol: "hls-ts", player: "shaka" });
+    const viewer = await PlayerPage.open(running.browser, running.origin.address, { title, protocol: "hls-ts", player: "shaka" });
     try {
       await viewer.ready();
       for (const seconds of SEEKS) {
@@ -80,7 +71,7 @@ describe("players", { concurrency: 4 }, () => {
   // seeks.
   for (const protocol of ["hls-ts", "hls-cmaf"]) {
     it(`the native player of the browser plays ${protocol}`, { timeout: 120_000 }, async (t) => {
-      const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player: "browser" });
+      const viewer = await PlayerPage.open(running.browser, running.origin.address, { title: TITLE.title, protocol, player: "browser" });
       try {
         if ((await viewer.page.locator("#player-choice").inputValue()) !== "browser") {
           t.skip("this browser has no native player for HLS");

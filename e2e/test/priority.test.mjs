@@ -1,21 +1,12 @@
 // Players get every video segment in order of importance, and show the same frames.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
-import { startOrigin } from "../lib/origin.mjs";
+import { describe, it } from "node:test";
 import { PlayerPage } from "../lib/player-page.mjs";
+import { startBeforeTests } from "../lib/running.mjs";
 import { TITLE } from "../lib/viewing.mjs";
 
-let origin;
-let browser;
-before(async () => {
-  [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-});
+const running = startBeforeTests();
 
 /** Runs in the page: adds the parameter to the URLs of video segments. */
 function prioritise() {
@@ -57,7 +48,7 @@ async function pictures(page) {
 
 /** Plays a title. Returns its pictures, and the number of segments in order of importance. */
 async function watch({ protocol, player }, script) {
-  const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player }, script);
+  const viewer = await PlayerPage.open(running.browser, running.origin.address, { title: TITLE.title, protocol, player }, script);
   let prioritised = 0;
   viewer.page.on("request", (request) => {
     if (request.url().endsWith("?order=priority")) prioritised += 1;

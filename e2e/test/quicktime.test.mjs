@@ -5,11 +5,10 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
-import { startOrigin } from "../lib/origin.mjs";
+import { after, describe, it } from "node:test";
 import { PlayerPage } from "../lib/player-page.mjs";
 import { makeCameraFile } from "../lib/quicktime.mjs";
+import { startBeforeTests } from "../lib/running.mjs";
 
 const combinations = [
   { protocol: "dash", player: "dash.js", upright: true },
@@ -23,23 +22,17 @@ const combinations = [
 
 let folder;
 let film;
-let origin;
-let browser;
-before(async () => {
+const running = startBeforeTests(async () => {
   folder = await mkdtemp(join(tmpdir(), "latemux-quicktime-"));
   film = await makeCameraFile(folder);
-  [origin, browser] = await Promise.all([startOrigin({ library: folder }), launchBrowser()]);
+  return { library: folder };
 });
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+after(() => rm(folder, { recursive: true, force: true }));
 
 describe("a file of a camera", { concurrency: 4 }, () => {
   for (const { protocol, player, upright } of combinations) {
     it(`plays as ${protocol} in ${player}${upright ? ", upright" : ""}`, { timeout: 180_000 }, async () => {
-      const viewer = await PlayerPage.open(browser, origin.address, { title: film.title, protocol, player });
+      const viewer = await PlayerPage.open(running.browser, running.origin.address, { title: film.title, protocol, player });
       if (protocol === "smooth") viewer.record.action();
       try {
         await viewer.ready();

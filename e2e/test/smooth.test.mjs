@@ -2,23 +2,14 @@
 // players of the player page.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { launchBrowser } from "../lib/browser.mjs";
-import { startOrigin } from "../lib/origin.mjs";
+import { describe, it } from "node:test";
+import { startBeforeTests } from "../lib/running.mjs";
 import { openShaka4 } from "../lib/shaka-4.mjs";
 import { TITLE, watch } from "../lib/viewing.mjs";
 
-let origin;
-let browser;
-before(async () => {
-  [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-});
+const running = startBeforeTests();
 
-const open = (title, query = "") => openShaka4(browser, origin, `${title}/Manifest${query}`);
+const open = (title, query = "") => openShaka4(running.browser, running.origin, `${title}/Manifest${query}`);
 
 describe("Smooth Streaming in Shaka Player 4", { concurrency: 4 }, () => {
   it("plays, seeks and switches", { timeout: 180_000 }, async (t) => {

@@ -1,32 +1,24 @@
 // Fast forward in Shaka Player, which plays the set of I-frames of a DASH manifest.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { launchBrowser, Record } from "../lib/browser.mjs";
-import { startOrigin } from "../lib/origin.mjs";
+import { Record } from "../lib/browser.mjs";
+import { startBeforeTests } from "../lib/running.mjs";
 
 const SHAKA = fileURLToPath(new URL("../node_modules/shaka-player/dist/shaka-player.compiled.js", import.meta.url));
 
-let origin;
-let browser;
-before(async () => {
-  [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await origin?.stop();
-});
+const running = startBeforeTests();
 
 describe("trick play", () => {
   it("fetches I-frames alone, and plays them at eight times the speed", { timeout: 120_000 }, async () => {
-    const page = await browser.newPage();
-    const record = new Record(page, origin.address);
+    const page = await running.browser.newPage();
+    const record = new Record(page, running.origin.address);
     record.action();
     const fetched = [];
     page.on("response", (response) => fetched.push(response.url()));
     await page.route("**/favicon.ico", (route) => route.fulfill({ status: 204 }));
-    await page.goto(`${origin.address}api/library`);
+    await page.goto(`${running.origin.address}api/library`);
     await page.setContent("<video muted></video>");
     await page.addScriptTag({ path: SHAKA });
     await page.evaluate(async (url) => {
@@ -36,7 +28,7 @@ describe("trick play", () => {
       player.configure("streaming.bufferingGoal", 4);
       await player.load(url);
       await video.play();
-    }, `${origin.address}harbour/.mpd`);
+    }, `${running.origin.address}harbour/.mpd`);
     await page.waitForFunction(() => document.querySelector("video").currentTime > 1);
     record.action();
     await page.evaluate(() => player.trickPlay(8));
