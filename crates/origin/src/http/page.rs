@@ -1,20 +1,43 @@
-//! The player page: files built into the binary.
+//! The player page: files built into the binary, compressed.
 
 use crate::{
     Error,
-    http::respond::{Representation, decide, etag, no_cache},
+    http::respond::{Coding, Representation, accepts_gzip, decide, etag, no_cache},
     read::body::Body,
 };
 use bytes::Bytes;
+use flate2::read::GzDecoder;
 use http::{HeaderName, HeaderValue, Response, header, request::Parts};
-use rust_embed::RustEmbed;
-use std::borrow::Cow;
+use std::{io::Read, sync::OnceLock};
 
-/// The files that `make web` builds. There are none in a build without them.
-#[derive(RustEmbed)]
-#[folder = "../../web/dist"]
-#[allow_missing = true]
-struct Files;
+/// A file of the page.
+struct File {
+    path: &'static str,
+    /// Hash of its text.
+    digest: u128,
+    gzip: &'static [u8],
+    /// Its text, since the first client that does not accept gzip.
+    plain: OnceLock<Bytes>,
+}
+
+// `FILES`: what `make web` builds. There are none in a build without it.
+include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+
+impl File {
+    const fn new(path: &'static str, digest: u128, gzip: &'static [u8]) -> Self {
+        Self { path, digest, gzip, plain: OnceLock::new() }
+    }
+
+    fn plain(&self) -> Bytes {
+        let decompress = || {
+            let mut plain = Vec::new();
+            // The build has compressed it, so it is well-formed.
+            let _ = GzDecoder::new(self.gzip).read_to_end(&mut plain);
+            plain.into()
+        };
+        self.plain.get_or_init(decompress).clone()
+    }
+}
 
 /// Page served by a build without the player page.
 const PLACEHOLDER: &str = include_str!("../../../../web/placeholder.html");
@@ -25,22 +48,24 @@ const POLICY: &str = "default-src 'self'; media-src 'self' blob:; worker-src 'se
 
 /// Responds with a file of the page.
 pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Error> {
-    let (bytes, hash) = match Files::get(path) {
-        Some(file) => {
-            let bytes = match file.data {
-                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
-                Cow::Owned(bytes) => Bytes::from(bytes),
-            };
-            (bytes, file.metadata.sha256_hash())
-        }
+    let file = FILES.iter().find(|file| file.path == path);
+    // Ranges count bytes of the text.
+    let is_gzip = accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE);
+    let (bytes, digest, coding) = match file {
+        Some(file) if is_gzip => (Bytes::from_static(file.gzip), file.digest, Coding::Gzip),
+        Some(file) => (file.plain(), file.digest, Coding::Identity),
         // Any constant will do: the placeholder never changes within a build, and the hash of a
         // real page differs from it.
-        None if path == "index.html" => (Bytes::from_static(PLACEHOLDER.as_bytes()), [0; 32]),
+        None if path == "index.html" => (Bytes::from_static(PLACEHOLDER.as_bytes()), 0, Coding::Fixed),
         None => return Err(Error::NoSuchUrl),
     };
-    let digest = hash.first_chunk::<16>().map_or(0, |b| u128::from_be_bytes(*b));
-    let etag = Some(etag(digest, ""));
-    let representation = Representation::fixed(content_type(path), bytes.len() as u64, etag, no_cache());
+    let representation = Representation {
+        content_type: content_type(path),
+        length: bytes.len() as u64,
+        etag: Some(etag(digest, if coding == Coding::Gzip { "-gz" } else { "" })),
+        cache_control: no_cache(),
+        coding,
+    };
     let mut response = decide(request, &representation)?.respond_from(&bytes);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

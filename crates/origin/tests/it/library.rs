@@ -4,6 +4,7 @@ use crate::{
     client::{get, get_with, send},
     server::{Server, key, library, sample},
 };
+use flate2::read::GzDecoder;
 use futures_util::StreamExt;
 use http::Method;
 use latemux_origin::{OriginConfig, config::FolderTitles};
@@ -12,7 +13,7 @@ use latemux_storage::{
     counting::Counting,
     fault::{Fault, Faulty, Gate},
 };
-use std::{sync::Arc, time::Duration};
+use std::{io::Read, path::Path, sync::Arc, time::Duration};
 
 /// Returns the page of the library at a URL.
 async fn page(server: &Server, query: &str) -> serde_json::Value {
@@ -272,6 +273,37 @@ async fn the_page_may_load_nothing_from_other_hosts() {
     assert_eq!(same.status, 304);
     let missing = get(server.address, "/_/no-such-file.js").await;
     assert_eq!((missing.status.as_u16(), missing.reason().as_str()), (404, "no_such_url"));
+}
+
+#[tokio::test]
+async fn the_files_of_the_page_were_sent_uncompressed() {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist");
+    let server = Server::start(library()).await;
+    let mut folders = vec![dist.clone()];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let (url, text) = (format!("/{}", path.strip_prefix(&dist).unwrap().display()), path);
+            let text = std::fs::read(text).unwrap();
+            let url = url.replace("/index.html", "/");
+            let plain = get(server.address, &url).await;
+            assert!(plain.status == 200 && plain.body == text, "{url}");
+            assert_eq!((plain.header("content-encoding"), plain.header("vary")), ("", "Accept-Encoding"));
+            let gzip = get_with(server.address, &url, &[("accept-encoding", "gzip")]).await;
+            assert_eq!((gzip.header("content-encoding"), gzip.header("vary")), ("gzip", "Accept-Encoding"));
+            let mut decoded = Vec::new();
+            GzDecoder::new(&gzip.body[..]).read_to_end(&mut decoded).unwrap();
+            assert!(decoded == text && gzip.body.len() < text.len(), "{url}: {}", gzip.body.len());
+            assert_eq!(gzip.header("content-length"), gzip.body.len().to_string());
+            assert_ne!(gzip.header("etag"), plain.header("etag"), "{url}");
+            let range = [("accept-encoding", "gzip"), ("range", "bytes=1-8")];
+            let part = get_with(server.address, &url, &range).await;
+            assert!(part.status == 206 && part.body == text[1..9], "{url}");
+        }
+    }
 }
 
 #[tokio::test]
