@@ -1,15 +1,15 @@
 //! `latemux check`: finds problems in a configuration before a server starts with it.
 
 use crate::{
+    cache_folder,
     config::Config,
     disk_space, log,
     serve::{ask, read_tls, read_token, say},
 };
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use latemux_origin::check_keys;
-use rustix::fs::{Access, access};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Check a configuration file, and whether its storage answers
 ///
@@ -60,20 +60,10 @@ fn problems(config: &Config) -> Vec<anyhow::Error> {
         config.tls.as_ref().map_or(Ok(()), |tls| read_tls(tls).map(drop)),
         check_keys(&config.origin).map_err(anyhow::Error::msg),
         config.admin_token_file.as_deref().map_or(Ok(()), |path| read_token(path).map(drop)),
-        config.cache.dir.as_deref().map_or(Ok(()), check_folder),
+        config.cache.dir.as_deref().map_or(Ok(()), cache_folder::check),
         log::filter(&config.log.filter).map(drop),
     ];
     checks.into_iter().filter_map(Result::err).collect()
-}
-
-/// Checks that the cache can use this folder. A folder that does not exist is made at start.
-fn check_folder(dir: &Path) -> Result<()> {
-    let existing = dir.ancestors().find(|folder| folder.exists()).unwrap_or(dir);
-    let named = || format!("cache.dir: cannot write to {}", existing.display());
-    if !existing.is_dir() {
-        return Err(anyhow!("cache.dir: {} is not a folder", existing.display()));
-    }
-    access(existing, Access::WRITE_OK | Access::EXEC_OK).with_context(named)
 }
 
 /// Sends one request to the storage.

@@ -5,7 +5,7 @@
 
 use crate::{
     address::{ListenAddress, ListenAddresses},
-    args,
+    args, cache_folder,
 };
 use anyhow::{Context, Result, ensure};
 use latemux_cache::{Cache, Records};
@@ -212,13 +212,13 @@ impl Config {
         if self.cache.memory == 0 && self.cache.dir.is_none() {
             return Ok(None);
         }
-        Ok(Some(Cache::open(self.cache.clone()).context("cannot open the range cache in cache.dir")?))
+        Cache::open(self.cache.clone()).map(Some).map_err(|error| cache_folder::unusable(&error))
     }
 
     /// Opens the store of indexes on disk, if there is a cache folder.
     pub(crate) fn open_indexes(&self) -> Result<Option<Records>> {
         let Some(store) = self.cache.index_store() else { return Ok(None) };
-        Ok(Some(Records::open(store).context("cannot open the indexes in the cache folder")?))
+        Records::open(store).map(Some).map_err(|error| cache_folder::unusable(&error))
     }
 }
 

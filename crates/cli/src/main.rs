@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod cache_folder;
 mod capture;
 mod check;
 mod config;

@@ -19,12 +19,12 @@ pub enum StorageError {
     /// Storage denies access because of credentials or permissions.
     #[error("{0}: access denied by storage")]
     Denied(String),
-    /// Storage refuses the credentials themselves, or there are none.
+    /// Storage refuses the credentials themselves, there are none, or they permit nothing.
     #[error("{key}: access denied by storage: {detail}")]
     WrongCredentials {
         /// Name of the object.
         key: String,
-        /// Code that storage sent, or why there are no credentials.
+        /// Code that storage sent, why there are no credentials, or what they do not permit.
         detail: String,
     },
     /// The bucket itself does not exist.

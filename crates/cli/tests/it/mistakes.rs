@@ -62,11 +62,21 @@ fn with(environment: &[(&str, &str)], args: &[&str]) -> Output {
 }
 
 /// Checks that a command ends at once, with one line that contains these words.
-fn refused(output: &Output, words: &[&str]) {
+pub(crate) fn refused(output: &Output, words: &[&str]) {
     let text = said(output);
     assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
     for word in words {
         assert!(text.contains(word), "no {word:?} in {text}");
+    }
+}
+
+/// Checks that a server ends with one line that contains these words, behind the lines of its log.
+pub(crate) fn refused_by_storage(output: &Output, words: &[&str]) {
+    let text = said(output);
+    let errors: Vec<_> = text.lines().filter(|line| line.starts_with("latemux: ")).collect();
+    assert_eq!((output.status.code(), errors.len()), (Some(1), 1), "{text}");
+    for word in words {
+        assert!(errors[0].contains(word), "no {word:?} in {text}");
     }
 }
 
@@ -123,15 +133,12 @@ fn a_wrong_bucket_or_wrong_keys_are_an_error_at_start() {
         (404, "NoSuchBucket", "the bucket does not exist"),
         (403, "InvalidAccessKeyId", "access denied by storage: InvalidAccessKeyId"),
         (403, "SignatureDoesNotMatch", "access denied by storage: SignatureDoesNotMatch"),
+        (403, "AccessDenied", "access denied by storage: neither reading nor listing is permitted"),
     ] {
         let (_, address) = S3Answer::start(status, code);
         let endpoint = format!("http://{address}");
         let args = ["serve", "s3://vod/films", "--s3-endpoint", &endpoint, "--listen", "127.0.0.1:0"];
-        let output = with(&[], &args);
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        let text = said(&output);
-        let last = text.lines().last().unwrap();
-        assert!(last.contains("s3://vod/films") && last.contains(words), "{text}");
+        refused_by_storage(&with(&[], &args), &["s3://vod/films", words]);
     }
 }
 

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 /// An S3 server with one bucket, `library`.
 pub(crate) struct S3 {
     process: Process,
-    _dir: TempDir,
+    /// The buckets, and the users.
+    _dirs: [TempDir; 2],
 }
 
 impl S3 {
@@ -24,15 +25,41 @@ impl S3 {
     pub(crate) fn start(folder: &str) -> Option<Self> {
         let versitygw = tool("versitygw")?;
         let dir = tempfile::tempdir().expect("a folder");
+        let users = tempfile::tempdir().expect("a folder");
         copy(Path::new(folder), &dir.path().join("library"));
         let process = Process::start(|port| {
             let mut command = Command::new(&versitygw);
             command.env("ROOT_ACCESS_KEY", Self::ACCESS).env("ROOT_SECRET_KEY", Self::SECRET);
-            command.arg("--port").arg(format!("127.0.0.1:{port}")).arg("posix").arg(dir.path());
+            command.arg("--port").arg(format!("127.0.0.1:{port}")).arg("--iam-dir").arg(users.path());
+            command.arg("posix").arg(dir.path());
             command.stderr(Stdio::null());
             command
         });
-        Some(Self { process, _dir: dir })
+        Some(Self { process, _dirs: [dir, users] })
+    }
+
+    /// Adds a user who may not do anything yet.
+    pub(crate) fn add_user(&self, access: &str, secret: &str) {
+        let mut command = Command::new(tool("versitygw").expect("it is running"));
+        command.args(["admin", "-a", Self::ACCESS, "-s", Self::SECRET, "-er", &self.endpoint()]);
+        let output = command.args(["create-user", "-a", access, "-s", secret, "-r", "user"]).output();
+        assert!(output.as_ref().is_ok_and(|output| output.status.success()), "{output:?}");
+    }
+
+    /// Replaces what users may do: only this action of this user on a resource. curl must be
+    /// installed.
+    pub(crate) fn permit(&self, user: &str, action: &str, resource: &str) {
+        let policy = format!(
+            r#"{{"Version": "2012-10-17", "Statement": [{{"Effect": "Allow", "Principal": "{user}",
+                 "Action": "{action}", "Resource": "arn:aws:s3:::{resource}"}}]}}"#
+        );
+        let mut command = Command::new(tool("curl").expect("it is installed"));
+        command.args(["--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3"]);
+        command.args(["--user", &format!("{}:{}", Self::ACCESS, Self::SECRET)]);
+        command.args(["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD", "--request", "PUT"]);
+        command.args(["--data-binary", &policy, &format!("{}/library?policy=", self.endpoint())]);
+        let output = command.output();
+        assert!(output.as_ref().is_ok_and(|output| output.status.success()), "{output:?}");
     }
 
     pub(crate) fn endpoint(&self) -> String {
