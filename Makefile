@@ -25,6 +25,7 @@ binary := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/latemux
 skipped := $(target)/skipped.txt
 # The folder of media of other projects, which some tests read.
 media := $(or $(LATEMUX_MEDIA),../shared/media)
+schema := $(or $(LATEMUX_SCHEMA),../shared/schema)
 # The folder for the results of `make lab`, which goes on where an earlier one stopped.
 lab_run := $(or $(RUN),$(target)/lab)
 stage = @printf '\n== %s (%s)\n' '$@' "$$(date +%T)"
@@ -123,6 +124,9 @@ doc: ## run the examples in doc comments
 
 e2e: web build ## run real players in Chromium against latemux
 	$(stage)
+	@mkdir -p $(target)
+	@test -f $(schema)/DASH-MPD.xsd || echo "e2e: MPDs against DASH's schema: neither LATEMUX_SCHEMA nor $(schema) has it" >> $(skipped)
+	@python3 -c 'import lxml.etree' 2>/dev/null || echo 'e2e: MPDs against the schema of DASH: Python has no lxml' >> $(skipped)
 	@LATEMUX_BIN=$(abspath $(binary)) npm --silent --prefix e2e test
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30; 10 in CI)

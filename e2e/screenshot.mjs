@@ -16,6 +16,7 @@ const shots = [
   { name: "clip", query: { title: "harbour", protocol: "smooth", part: "vbegin=9&vend=21" }, size: wide, plays: true },
   { name: "playing-dark", query: { title: "harbour", protocol: "hls-cmaf" }, size: wide, plays: true, dark: true },
   { name: "playing-narrow", query: { title: "harbour", protocol: "hls-ts" }, size: { width: 390, height: 844 }, plays: true },
+  { name: "thumbnails", query: { title: "pier", protocol: "dash" }, size: wide, plays: true, seeks: true },
   { name: "missing", query: { title: "no/such/title.mp4", protocol: "dash" }, size: wide, missing: true },
 ];
 
@@ -54,13 +55,17 @@ async function load() {
 await mkdir(folder, { recursive: true });
 const [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
 try {
-  for (const { name, query, size, plays = false, dark = false, missing = false } of shots) {
+  for (const { name, query, size, plays = false, dark = false, missing = false, seeks = false } of shots) {
     const viewer = await PlayerPage.open(browser, origin.address, query);
     await viewer.page.setViewportSize(size);
     await viewer.page.emulateMedia({ colorScheme: dark ? "dark" : "light" });
     if (plays) {
       await viewer.ready();
       await viewer.plays(3);
+      if (seeks) {
+        await viewer.page.getByRole("slider", { name: "Seek" }).hover();
+        await viewer.page.locator("#seek .tile").waitFor();
+      }
     } else {
       await viewer.page.locator("#titles li").first().waitFor();
       if (missing) await viewer.page.getByText("The origin's response").first().waitFor();

@@ -33,7 +33,7 @@ avc() { printf '%s\n' -c:v libx264 -preset veryslow -profile:v "$1" -b:v "$2" -m
 aac() { printf '%s\n' -c:a aac -b:a "$1" -ac 2; }
 
 rm -rf "$out"
-mkdir -p "$out/harbour"
+mkdir -p "$out/harbour" "$out/pier"
 
 # harbour/: one title in a folder: three renditions and two languages, each in its own progressive
 # file.
@@ -71,5 +71,12 @@ mapfile -t v < <(avc main 90k 180k)
   -c:v libx265 -preset slow -b:v 60k -tag:v hvc1 \
   -x265-params keyint=50:min-keyint=50:scenecut=0:open-gop=0:bframes=2:frame-threads=1:pools=none:log-level=error \
   "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng -movflags +faststart "$out/buoy.mp4"
+
+# pier/: a folder with thumbnails. Each of the two sheets has 4 × 3 pictures, one for every 2 s.
+mapfile -t v < <(avc main 60k 120k)
+"${ff[@]}" -f lavfi -i "$(test_card testsrc2 pier 416 234 40)" -f lavfi -i "$(tone 410 40)" \
+  -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng -movflags +faststart "$out/pier/film.mp4"
+"${ff[@]}" -i "$out/pier/film.mp4" -map 0:v -vf fps=1/2:start_time=0:round=up,scale=160:-2,tile=4x3 \
+  -c:v mjpeg -q:v 8 -pix_fmt yuvj420p "${exact[@]}" "$out/pier/film.thumbs-4x3.mp4"
 
 du -ab "$out" | sort -k2

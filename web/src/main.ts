@@ -20,6 +20,7 @@ import { PlayerView } from "./player-view";
 import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
 import type { Failure, Session } from "./session";
 import { obstacles, readTracks, type Contents } from "./tracks";
+import { readTiles, SeekBar } from "./thumbnails";
 import { watchTraffic } from "./traffic";
 import { TrafficView } from "./traffic-view";
 
@@ -37,6 +38,7 @@ const protocolForm = element<HTMLFormElement>("protocol");
 const playerMenu = element<HTMLSelectElement>("player-choice");
 const manifest = element<HTMLTextAreaElement>("manifest");
 const view = new PlayerView(element("player"));
+const seekBar = new SeekBar(element("seek"), view.video);
 const traffic = new TrafficView(element("downloads"));
 
 const more = element<HTMLButtonElement>("more");
@@ -149,6 +151,7 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
   /** Starts the player, unless the title cannot be played. */
   async function check(): Promise<Session | null> {
     view.begin(chosen);
+    seekBar.tiles = [];
     traffic.reset(basePath(chosen.title));
     const bar = (message: string, link: HTMLAnchorElement | null) => {
       view.showObstacle(message, link);
@@ -178,6 +181,7 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     const fatal = found.find(({ isFatal }) => isFatal);
     if (fatal) return bar(fatal.message, foundInDash.some(({ isFatal }) => isFatal) ? null : linkTo(inDash));
     found.forEach(({ message }) => view.showNotice(message));
+    if (contents.hasThumbnails) showThumbnails();
     return start();
   }
 
@@ -186,6 +190,14 @@ async function open(chosen: Selection, manner: Manner = {}): Promise<void> {
     if (chosen.protocol === "dash") return view.showEncryption(contents?.encryption ?? null);
     if (contents?.encryption === null) return;
     void readEncryption(chosen, stop.signal).then((encryption) => wanted && view.showEncryption(encryption));
+  }
+
+  /** Shows a seek bar with thumbnails. Without them, the title plays all the same. */
+  function showThumbnails(): void {
+    const show = (tiles: Awaited<ReturnType<typeof readTiles>>) => {
+      if (wanted) seekBar.tiles = tiles;
+    };
+    readTiles(chosen, stop.signal).then(show, () => {});
   }
 
   /** Opens another selection in place of this one. */

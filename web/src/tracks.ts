@@ -19,6 +19,8 @@ export interface Contents {
   readonly tracks: readonly Track[];
   /** Scheme and key IDs of its DASH segments in words, or null if they are clear. */
   readonly encryption: string | null;
+  /** True if there are pictures for a seek bar. */
+  readonly hasThumbnails: boolean;
 }
 
 /** A sentence about tracks that cannot be played. */
@@ -65,7 +67,8 @@ export async function readTracks(title: Pick<Selection, "title" | "part">, signa
     if (kind === "video") return [{ kind, codec, label: renditionLabel(Number(stated("height")) || null, bandwidth) }];
     return kind === "audio" ? [{ kind, codec, label: languageLabel(languageTag(set.getAttribute("lang"))) }] : [];
   });
-  return { tracks, encryption: encryptionIn(text) };
+  const hasThumbnails = manifest.querySelector("AdaptationSet[contentType=image]") !== null;
+  return { tracks, encryption: encryptionIn(text), hasThumbnails };
 }
 
 /** Returns the type of the media that a player hands to the browser. */

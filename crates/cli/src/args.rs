@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Index(Index),
     Manifest(Manifest),
     Pack(Box<Pack>),
+    Thumbnails(crate::thumbnails::Thumbnails),
     Load(Box<crate::load::Load>),
     Capture(crate::capture::Capture),
     Restore(crate::restore::Restore),

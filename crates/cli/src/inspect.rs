@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use latemux_index::{
     Title,
     media::{IndexSource, MediaIndex, Samples, TrackKind},
-    title::TitleTrack,
+    title::{TitleThumbnails, TitleTrack},
 };
 use latemux_isobmff::{Time, codec::Media};
 use latemux_origin::{LoadedTitle, Origin, OriginConfig};
@@ -57,9 +57,11 @@ fn report(loaded: &LoadedTitle) -> Value {
             json!({"reason": p.reason, "detail": p.detail, "object": object})
         })
         .collect();
+    let thumbnails: Vec<Value> = title.thumbnails().iter().map(|of| thumbnails(loaded, of)).collect();
     json!({
         "objects": objects,
         "tracks": tracks,
+        "thumbnails": thumbnails,
         "grid": grid(title),
         "problems": problems,
     })
@@ -152,6 +154,20 @@ fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
     value
 }
 
+fn thumbnails(loaded: &LoadedTitle, of: &TitleThumbnails) -> Value {
+    let track = loaded.title.thumbnail_track(of);
+    let (width, height) = track.size();
+    json!({
+        "name": of.name.to_string(),
+        "object": loaded.objects.get(of.object).map(|o| o.key().to_string()),
+        "id": track.track.id,
+        "tiles": of.tiles.to_string(),
+        "sheets": track.sheet_count(),
+        "width": width,
+        "height": height,
+    })
+}
+
 fn kind(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Video => "video",
@@ -227,6 +243,21 @@ fn text(report: &Value) -> String {
                 ),
             }
         }
+    }
+    for t in list("thumbnails") {
+        line(
+            &mut out,
+            format_args!(
+                "\n{}  (track {} of {})\n  {} sheets of {}x{}, {} tiles each",
+                plain(&t["name"]),
+                t["id"],
+                plain(&t["object"]),
+                t["sheets"],
+                t["width"],
+                t["height"],
+                plain(&t["tiles"]),
+            ),
+        );
     }
     let problems = list("problems");
     if !problems.is_empty() {

@@ -26,6 +26,7 @@ mod report;
 mod restore;
 mod serve;
 mod signals;
+mod thumbnails;
 mod trust;
 
 use clap::Parser;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         args::Command::Index(index) => index::run(&index),
         args::Command::Manifest(manifest) => manifest::run(&manifest),
         args::Command::Pack(pack) => pack::run(&pack),
+        args::Command::Thumbnails(thumbnails) => thumbnails::run(&thumbnails),
         args::Command::Load(load) => load::run(&load),
         args::Command::Lab(lab) => lab::run(&lab),
         args::Command::Capture(capture) => capture::run(&capture),

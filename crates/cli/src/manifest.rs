@@ -30,14 +30,19 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
             for problem in &index.left_out {
                 warn(&format!("{source}: left out: {problem}"));
             }
-            if let Some(error) = refusal(std::iter::once(&index)) {
+            // A file of thumbnails alone belongs to the other files.
+            let is_pictures = index.tracks.is_empty() && !index.thumbnails.is_empty();
+            if let Some(error) = refusal(std::iter::once(&index)).filter(|_| !is_pictures) {
                 bail!("{source}: {error}");
             }
             files.push((relative_url(&path), index));
         }
         let tracks: Vec<ManifestTrack<'_>> = files
             .iter()
-            .flat_map(|(src, index)| index.tracks.iter().map(|track| ManifestTrack { src, track }))
+            .flat_map(|(src, index)| {
+                let pictures = index.thumbnails.iter().map(|of| &of.track);
+                index.tracks.iter().chain(pictures).map(|track| ManifestTrack { src, track })
+            })
             .collect();
         let text = write(&tracks);
         ensure!(text.len() <= MAX_BYTES, "a manifest of {} bytes is larger than servers accept", text.len());

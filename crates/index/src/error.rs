@@ -148,6 +148,9 @@ pub enum TrackProblemKind {
     /// Something in the track exceeds a limit.
     #[error("{0}")]
     TooLarge(String),
+    /// The pictures of the track cannot be shown as thumbnails, for this reason.
+    #[error("not shown as thumbnails: {0}")]
+    Thumbnails(String),
 }
 
 fn track_number(track: u32) -> String {
@@ -181,13 +184,15 @@ impl TrackProblem {
             TrackProblemKind::Truncated { .. } => "truncated",
             TrackProblemKind::Unsupported(_) => "unsupported_structure",
             TrackProblemKind::TooLarge(_) => "index_too_large",
+            TrackProblemKind::Thumbnails(_) => "bad_thumbnails",
         }
     }
 
-    /// Returns true if the track is as its author wants it, but nothing can carry it: its coding
-    /// has no mapping, or it has no samples.
+    /// Returns true if a title is whole without the track: its coding has no mapping, it has no
+    /// samples, or it holds thumbnails.
     pub fn is_uncarried(&self) -> bool {
-        matches!(self.kind, TrackProblemKind::UnsupportedCodec(_) | TrackProblemKind::Empty)
+        use TrackProblemKind::{Empty, Thumbnails, UnsupportedCodec};
+        matches!(self.kind, UnsupportedCodec(_) | Empty | Thumbnails(_))
     }
 }
 

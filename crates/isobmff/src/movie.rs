@@ -8,6 +8,7 @@ use crate::{
         dref::{self, DataReference},
         elst::Edit,
         hdlr::Hdlr,
+        kind::Kind,
         mdhd::{Language, Mdhd},
         mvhd::Mvhd,
         stco::ChunkOffsets,
@@ -61,6 +62,8 @@ pub struct Track {
     pub matrix: Matrix,
     /// Display width and height of `tkhd`, before the transformation, 16.16 fixed point.
     pub display_size: (u32, u32),
+    /// Roles of `udta`, at most [`Track::MAX_KINDS`]. Unreadable ones are left out.
+    pub kinds: Vec<Kind>,
     /// Sample entries in `stsd` order.
     pub sample_entries: Vec<SampleEntry>,
     /// Data references in order; `data_reference_index` of a sample entry counts them from 1.
@@ -176,6 +179,9 @@ fn parse_mvex(mvex: &Cursor<'_>) -> Result<Vec<Trex>, Error> {
 }
 
 impl Track {
+    /// Maximum number of roles that are read.
+    pub const MAX_KINDS: usize = 64;
+
     fn parse(trak: &Cursor<'_>, fragmented: bool) -> Result<Self, TrackError> {
         let mut id = None;
         Self::parse_with_id(trak, fragmented, &mut id).map_err(|error| TrackError::of(trak, id, error))
@@ -186,6 +192,7 @@ impl Track {
         let tkhd = Tkhd::parse(trak.find(b"tkhd")?.payload)?;
         *id = Some(tkhd.id);
         let mut edits = Vec::new();
+        let mut kinds = Vec::new();
         let mut media = None;
         for child in trak.boxes() {
             let child = child?;
@@ -194,6 +201,13 @@ impl Track {
                     if let Some(elst) = optional(child.payload.find(b"elst"))? {
                         edits = Edit::parse_list(elst.payload)?;
                     }
+                }
+                b"udta" => {
+                    // Data of the user is no reason to refuse a track.
+                    let boxes = child.payload.boxes().map_while(Result::ok);
+                    let found = boxes.filter(|found| found.kind() == b"kind");
+                    let read = found.filter_map(|found| Kind::parse(found.payload).ok());
+                    kinds.extend(read.take(Self::MAX_KINDS.saturating_sub(kinds.len())));
                 }
                 b"mdia" if media.is_none() => media = Some(MediaBoxes::parse(&child.payload, fragmented)?),
                 _ => {}
@@ -210,6 +224,7 @@ impl Track {
             edits,
             matrix: tkhd.matrix,
             display_size: tkhd.display_size,
+            kinds,
             sample_entries: media.sample_entries,
             data_references: media.data_references,
             tables: media.tables,

@@ -13,6 +13,7 @@ mod cuts;
 mod following;
 mod planner;
 mod text;
+mod thumbnails;
 
 pub use crate::part::{Part, SourceRange, Transform, Trimmed};
 pub use cuts::{CutSamples, KnownCuts, NeedsCuts, NoCuts};
@@ -23,7 +24,7 @@ use crate::{
     address::Links,
     carry::Protocol,
     digest::SampleChoice,
-    manifest::{dash, hds, hls, smooth},
+    manifest::{dash, hds, hls, smooth, storyboard::storyboard},
     protection::{Cover, Protection, Seal},
     segment::{PackedTracks, text::TextMedia, ts},
     selection::{Selected, Selection},
@@ -231,10 +232,12 @@ fn plan_resource(
     sealing: Option<Sealing<'_>>,
 ) -> Result<Planned, PackError> {
     let everything = Selection::default();
-    // I-frames are those of the whole title, in clips too.
-    let selection = if address.resource.is_iframe() { &everything } else { &address.selection };
+    // I-frames and thumbnails are those of the whole title, in clips too.
+    let selection = if address.resource.is_of_whole_title() { &everything } else { &address.selection };
     let selected = &Selected::new(title, selection, address.resource.is_manifest())?;
     let title = selected.title();
+    // Pictures are never encrypted.
+    let is_picture = |track| protection.is_none() && title.find_thumbnails(track).is_some();
     let planner = Planner { selected, title, address, known, sealing };
     // Only manifests hold URLs.
     let links = || Links::new(address);
@@ -255,11 +258,20 @@ fn plan_resource(
         Resource::HlsPlaylist(tracks, container) => {
             planner.manifest(HLS_TYPE, hls::media(selected, &links(), tracks, *container, protection)?)
         }
+        Resource::HlsIFramePlaylist(track, _) if is_picture(track) => {
+            planner.manifest(HLS_TYPE, hls::thumbnail_iframes(selected, &links(), track)?)
+        }
         Resource::HlsIFramePlaylist(track, container) => {
             planner.manifest(HLS_TYPE, hls::iframes(selected, &links(), track, *container, protection)?)
         }
+        Resource::ThumbnailSheet(track, n) => planner.thumbnail_sheet(track, *n),
+        Resource::ThumbnailPlaylist(track) => {
+            planner.manifest(HLS_TYPE, hls::thumbnail_playlist(selected, &links(), track)?)
+        }
+        Resource::Storyboard => planner.manifest("text/vtt", storyboard(selected, &links())?),
         Resource::DashInit(track) => planner.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(tracks) => match tracks.as_slice() {
+            [track] if is_picture(track) => planner.thumbnail_init(track),
             [track] => planner.cmaf_init(Protocol::HlsCmaf, track),
             tracks => planner.muxed_init(tracks),
         },
@@ -279,6 +291,7 @@ fn plan_resource(
             planner.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), SampleChoice::All)
         }
         Resource::HlsText(track, n, container) => planner.hls_text(track, *n, *container),
+        Resource::HlsIFrameCmaf(track, n) if is_picture(track) => planner.thumbnail_iframe(track, *n),
         Resource::HlsIFrameCmaf(track, n) => {
             let choice = SampleChoice::of_iframe(*n);
             planner.cmaf_segment_number(Protocol::HlsCmaf, track, n.segment, choice)

@@ -68,6 +68,8 @@ pub struct Protection {
     systems: Vec<DrmSystem>,
     tracks: Vec<ProtectedTrack>,
     uri: KeyUri,
+    /// True if thumbnails are sent clear on purpose. They cannot be encrypted.
+    has_clear_thumbnails: bool,
 }
 
 #[derive(Debug)]
@@ -111,7 +113,20 @@ impl Protection {
             Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, key })
         };
         let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
-        Ok(Self { schemes, systems, tracks, uri })
+        Ok(Self { schemes, systems, tracks, uri, has_clear_thumbnails: false })
+    }
+
+    /// Returns the same protection with thumbnails that are sent clear on purpose. Without this,
+    /// they are not sent.
+    #[must_use]
+    pub fn with_clear_thumbnails(mut self, is_clear: bool) -> Self {
+        self.has_clear_thumbnails = is_clear;
+        self
+    }
+
+    /// Returns true if thumbnails are sent clear.
+    pub(crate) fn has_clear_thumbnails(&self) -> bool {
+        self.has_clear_thumbnails
     }
 
     /// Returns the scheme of each protocol.
@@ -211,6 +226,10 @@ impl Protection {
             Resource::HlsMultivariant(_) | Resource::HlsPlaylist(..) | Resource::HlsIFramePlaylist(..) => {
                 self.must_serve(Protocol::HlsCmaf).map(|()| None)
             }
+            Resource::ThumbnailSheet(..) | Resource::ThumbnailPlaylist(_) | Resource::Storyboard => {
+                let problem = PackError::CannotProtect("thumbnails");
+                if self.has_clear_thumbnails { Ok(None) } else { Err(problem) }
+            }
             Resource::DashInit(track)
             | Resource::DashSegmentAt(track, _)
             | Resource::DashIFrame(track, _)
@@ -252,6 +271,9 @@ impl Protection {
     /// Returns the text of everything that manifests depend on.
     fn text(&self) -> String {
         let mut text = format!("{:?} {:?} {:?}", self.schemes, self.systems, self.uri);
+        if self.has_clear_thumbnails {
+            text.push_str(" thumbnails");
+        }
         for track in &self.tracks {
             match &track.key {
                 // Writing to a string cannot fail.

@@ -35,5 +35,6 @@ mod start;
 mod stopping;
 mod store;
 mod systemd;
+mod thumbnails;
 mod tools;
 mod two_origins;

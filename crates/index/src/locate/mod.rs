@@ -18,6 +18,7 @@ pub mod read_buffer;
 mod repeated_frames;
 mod scan;
 mod segment_index;
+mod thumbnails;
 mod track_description;
 
 use crate::{
@@ -274,6 +275,8 @@ impl Locator {
             self.read.forget_before(scan.at);
         }
         let outcome = outcome?;
+        let reader = ObjectReader { read: &self.read, object_size, limits: self.limits };
+        reader.need_all(thumbnails::first_bytes(found, object_size))?;
         // Nothing after this pauses.
         let Some(found) = self.movie.take() else {
             return Err(IndexError::Malformed("no moov".to_owned()).into());
@@ -281,17 +284,21 @@ impl Locator {
         if self.full {
             self.tables = Some(FullTables::new(object_size, &self.head, &found, &outcome));
         }
-        Ok(finish(object_size, &self.head, found, outcome, self.scan.as_ref()))
+        Ok(finish(&reader, &self.head, found, outcome, self.scan.as_ref()))
     }
 }
 
 fn finish(
-    object_size: u64,
+    reader: &ObjectReader<'_>,
     head: &Bytes,
-    found: FoundMovie,
+    mut found: FoundMovie,
     outcome: FoundSamples,
     scan: Option<&Scan>,
 ) -> MediaIndex {
+    let object_size = reader.object_size;
+    let mut problems = Vec::new();
+    let thumbnails = thumbnails::read(&found, reader, &mut problems);
+    found.left_out.extend(problems);
     let FoundMovie { range, bytes, movie, descriptions, mut left_out, .. } = found;
     let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
@@ -355,6 +362,7 @@ fn finish(
         object_size,
         fingerprint: digest.digest128(),
         tracks: served,
+        thumbnails,
         left_out,
         source,
         source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned.0,

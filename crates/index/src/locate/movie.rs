@@ -10,7 +10,10 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use latemux_isobmff::{codec::coding_name, movie::Movie};
+use latemux_isobmff::{
+    codec::coding_name,
+    movie::{Movie, Track},
+};
 use std::{ops::Range, sync::atomic::AtomicU64};
 
 /// Largest number of boxes read before `moov`.
@@ -25,6 +28,8 @@ pub(crate) struct FoundMovie {
     pub(crate) defaults: FragmentDefaults,
     /// Tracks whose codec and structure can be served, each with its index in [`Movie::tracks`].
     pub(crate) descriptions: Vec<(usize, TrackDescription)>,
+    /// Tracks of JPEG pictures, likewise.
+    pub(crate) pictures: Vec<(usize, TrackDescription)>,
     pub(crate) left_out: Vec<TrackProblem>,
     /// Number of samples in the tables of these tracks.
     pub(crate) samples: u64,
@@ -84,10 +89,12 @@ impl FoundMovie {
     fn parse(range: Range<u64>, bytes: Bytes, object_size: u64) -> Result<Self, IndexError> {
         let movie = Movie::parse(&bytes, range.start)?;
         let mut descriptions = Vec::new();
+        let mut pictures = Vec::new();
         let mut left_out = Vec::new();
         for (number, track) in movie.tracks.iter().enumerate() {
             match track {
                 Ok(track) => match TrackDescription::read(track, &movie) {
+                    Ok(description) if description.is_pictures() => pictures.push((number, description)),
                     Ok(description) => descriptions.push((number, description)),
                     Err(kind) => left_out.push(TrackProblem {
                         handler: Some(track.handler),
@@ -108,7 +115,8 @@ impl FoundMovie {
         for (is_elsewhere, limit) in
             [(false, most_samples(object_size)), (true, most_samples_elsewhere(bytes.len() as u64))]
         {
-            let these = descriptions.iter().filter(|(_, found)| found.is_elsewhere() == is_elsewhere);
+            let all = descriptions.iter().chain(&pictures);
+            let these = all.filter(|(_, found)| found.is_elsewhere() == is_elsewhere);
             let counts = these.filter_map(|(number, description)| {
                 let track = movie.tracks.get(*number)?.as_ref().ok()?;
                 description.sample_count(track, object_size)
@@ -126,9 +134,15 @@ impl FoundMovie {
             movie,
             defaults,
             descriptions,
+            pictures,
             left_out,
             samples,
             checked: AtomicU64::new(0),
         })
+    }
+
+    /// Returns a track by its index in [`Movie::tracks`].
+    pub(crate) fn track(&self, number: usize) -> Option<&Track> {
+        self.movie.tracks.get(number)?.as_ref().ok()
     }
 }

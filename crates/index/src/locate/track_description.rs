@@ -81,6 +81,16 @@ impl TrackDescription {
         })
     }
 
+    /// Returns true if its samples are JPEG pictures.
+    pub(crate) fn is_pictures(&self) -> bool {
+        self.codec.config == Config::Jpeg
+    }
+
+    /// Returns the problem of a coding that no protocol carries.
+    pub(crate) fn uncarried(&self) -> TrackProblemKind {
+        TrackProblemKind::UnsupportedCodec(self.sample_entry.format)
+    }
+
     /// Returns true if its media lies in another object than its `moov`.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.location.is_some()

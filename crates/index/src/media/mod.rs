@@ -3,10 +3,11 @@
 pub mod fragment_samples;
 pub mod stamp;
 mod sync_points;
+pub mod thumbnails;
 
 use crate::{
     error::TrackProblem,
-    media::stamp::MediaStamp,
+    media::{stamp::MediaStamp, thumbnails::ThumbnailTrack},
     table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
 };
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub struct MediaIndex {
     pub fingerprint: u128,
     /// Tracks that can be served, in file order.
     pub tracks: Vec<Track>,
+    /// Tracks of JPEG pictures, in file order.
+    pub thumbnails: Vec<ThumbnailTrack>,
     /// Tracks that are left out, each with the reason.
     pub left_out: Vec<TrackProblem>,
     /// The boxes the index was read from.
@@ -156,9 +159,32 @@ impl MediaIndex {
         self
     }
 
+    /// Sets the grid of tiles in all sheets that state none.
+    #[must_use]
+    pub fn with_tiles(mut self, tiles: &str) -> Self {
+        for thumbnails in &mut self.thumbnails {
+            thumbnails.stated_tiles.get_or_insert_with(|| tiles.into());
+        }
+        self
+    }
+
+    /// Sets the grid of tiles of one track of thumbnails, whatever the file states.
+    #[must_use]
+    pub fn with_tiles_of(mut self, track: usize, tiles: &str) -> Self {
+        if let Some(thumbnails) = self.thumbnails.get_mut(track) {
+            thumbnails.stated_tiles = Some(tiles.into());
+        }
+        self
+    }
+
     /// Returns the number of samples of all tracks, or of fragments if only those are known.
     pub fn sample_count(&self) -> u64 {
-        self.tracks.iter().map(Track::sample_count).sum()
+        self.all_tracks().map(Track::sample_count).sum()
+    }
+
+    /// Iterates over all tracks, those of thumbnails last.
+    pub(crate) fn all_tracks(&self) -> impl Iterator<Item = &Track> {
+        self.tracks.iter().chain(self.thumbnails.iter().map(|thumbnails| &thumbnails.track))
     }
 
     /// Returns a number that the sync samples of all tracks do not exceed.
@@ -173,8 +199,7 @@ impl MediaIndex {
     /// Returns the number of bytes of memory the index holds.
     pub fn heap_bytes(&self) -> usize {
         let tracks: usize = self
-            .tracks
-            .iter()
+            .all_tracks()
             .map(|track| {
                 let entry = track.sample_entry.raw.len() + codec_bytes(&track.codec);
                 let names = track.language.as_str().len() + track.location.as_ref().map_or(0, |l| l.len());
@@ -187,6 +212,7 @@ impl MediaIndex {
             .sum();
         tracks
             + size_of_val::<[Track]>(&self.tracks)
+            + size_of_val::<[ThumbnailTrack]>(&self.thumbnails)
             + size_of_val::<[TrackProblem]>(&self.left_out)
             + size_of_val::<[Trex]>(&self.fragment_defaults)
     }

@@ -14,7 +14,7 @@ impl MediaIndex {
     /// file states them, or `None` for the object itself. All but index MP4s return `[None]`.
     pub fn locations(&self) -> Vec<Option<Arc<str>>> {
         let mut locations = Vec::new();
-        for track in &self.tracks {
+        for track in self.all_tracks() {
             if !locations.contains(&track.location) {
                 locations.push(track.location.clone());
             }
@@ -30,13 +30,15 @@ impl MediaIndex {
     /// out stay with the first.
     pub fn by_location(mut self) -> Vec<(Option<Arc<str>>, Self)> {
         let locations = self.locations();
-        let (mut tracks, mut left_out) =
-            (std::mem::take(&mut self.tracks), std::mem::take(&mut self.left_out));
+        let mut tracks = std::mem::take(&mut self.tracks);
+        let mut thumbnails = std::mem::take(&mut self.thumbnails);
+        let mut left_out = std::mem::take(&mut self.left_out);
         let mut parts = Vec::with_capacity(locations.len());
         for location in locations {
             let own = tracks.extract_if(.., |track| track.location == location).collect();
+            let pictures = thumbnails.extract_if(.., |of| of.track.location == location).collect();
             let left_out = std::mem::take(&mut left_out);
-            parts.push((location, Self { tracks: own, left_out, ..self.clone() }));
+            parts.push((location, Self { tracks: own, thumbnails: pictures, left_out, ..self.clone() }));
         }
         parts
     }
@@ -56,7 +58,7 @@ impl MediaIndex {
         if self.sample_count() > limit {
             return Err(IndexError::OverLimit { what: "samples for an object of this size", limit });
         }
-        let end = self.tracks.iter().map(|track| (track.id, end_of_samples(track)));
+        let end = self.all_tracks().map(|track| (track.id, end_of_samples(track)));
         if let Some((track, end)) = end.max_by_key(|&(_, end)| end)
             && end > size
         {
@@ -69,7 +71,8 @@ impl MediaIndex {
         digest.update(&MediaStamp::of(size, head).digest.to_le_bytes());
         self.fingerprint = digest.digest128();
         self.object_size = size;
-        for track in &mut self.tracks {
+        let pictures = self.thumbnails.iter_mut().map(|of| &mut of.track);
+        for track in self.tracks.iter_mut().chain(pictures) {
             track.location = None;
         }
         Ok(self)

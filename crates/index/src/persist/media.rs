@@ -4,7 +4,7 @@ use crate::{
     error::{TrackProblem, TrackProblemKind},
     media::{
         IndexSource, MediaIndex, Samples, Track, TrackKind, fragment_samples::FragmentSamples,
-        stamp::MediaStamp,
+        stamp::MediaStamp, thumbnails::ThumbnailTrack,
     },
     persist::{
         cursor::{ByteReader, ByteWriter},
@@ -57,6 +57,11 @@ pub(super) fn put_index(index: &MediaIndex, out: &mut ByteWriter) {
     for track in &index.tracks {
         put_track(track, &mut layouts, out);
     }
+    out.count(index.thumbnails.len());
+    for thumbnails in &index.thumbnails {
+        put_track(&thumbnails.track, &mut layouts, out);
+        out.option(thumbnails.stated_tiles.as_deref(), ByteWriter::text);
+    }
 }
 
 pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, PersistError> {
@@ -82,6 +87,11 @@ pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, Persi
             .into(),
         left_out: bytes.list(7, take_problem)?,
         tracks: bytes.list(TRACK, |bytes| take_track(&mut layouts, bytes))?,
+        thumbnails: bytes.list(TRACK, |bytes| {
+            let track = take_track(&mut layouts, bytes)?;
+            let stated_tiles = bytes.option(|bytes| Ok(bytes.text()?.into()))?;
+            Ok(ThumbnailTrack { track, stated_tiles })
+        })?,
     })
 }
 
@@ -208,6 +218,10 @@ fn put_problem(problem: &TrackProblem, out: &mut ByteWriter) {
             start(7);
             out.text(what);
         }
+        TrackProblemKind::Thumbnails(what) => {
+            start(8);
+            out.text(what);
+        }
     }
 }
 
@@ -227,6 +241,7 @@ fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError
         }
         6 => TrackProblemKind::Unsupported(bytes.text()?.to_owned().into()),
         7 => TrackProblemKind::TooLarge(bytes.text()?.to_owned()),
+        8 => TrackProblemKind::Thumbnails(bytes.text()?.to_owned()),
         _ => return Err(PersistError::Damaged("a problem of an unknown kind")),
     };
     Ok(TrackProblem { track, handler, coding, kind })

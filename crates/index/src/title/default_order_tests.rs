@@ -30,6 +30,7 @@ fn order(objects: Vec<Vec<Track>>, order: ObjectOrder) -> Vec<String> {
             fingerprint: 1,
             tracks,
             left_out: Vec::new(),
+            thumbnails: Vec::new(),
             source: IndexSource::SampleTables,
             source_bytes: 0,
             fragment_defaults: Box::default(),

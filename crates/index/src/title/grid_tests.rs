@@ -99,6 +99,7 @@ pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
             fingerprint: 1,
             tracks: vec![track],
             left_out: Vec::new(),
+            thumbnails: Vec::new(),
             source: IndexSource::SampleTables,
             source_bytes: 0,
             fragment_defaults: Box::default(),
@@ -396,7 +397,7 @@ proptest! {
         target in 1..20_000_u64,
     ) {
         let object = |track| Arc::new(MediaIndex {
-            object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(),
+            object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(), thumbnails: Vec::new(),
             source: IndexSource::SampleTables, source_bytes: 0, fragment_defaults: Box::default(),
             stamp: None,
         });

@@ -2,15 +2,20 @@
 
 mod clip;
 mod default_order;
+mod names;
 mod problems;
 mod reach;
 mod refusal;
+mod thumbnails;
 
 pub use crate::error::TitleProblem;
+pub use names::TrackName;
+use names::{UniqueNames, names};
 pub use refusal::refusal;
 use refusal::refused;
 
 pub use default_order::ObjectOrder;
+pub use thumbnails::{Sheet, TitleThumbnails};
 
 use crate::{
     error::IndexError,
@@ -18,16 +23,13 @@ use crate::{
         Alignment, Grid, MAX_SEGMENTS,
         cut_points::{CutPoints, CutTrack},
     },
-    media::{MediaIndex, Samples, Track, TrackKind, fragment_samples::KnownFragments},
+    media::{
+        MediaIndex, Samples, Track, TrackKind, fragment_samples::KnownFragments, thumbnails::ThumbnailTrack,
+    },
     table::samples::Sample,
 };
 use latemux_isobmff::Time;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-    sync::Arc,
-    time::Duration,
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 use xxhash_rust::xxh3::Xxh3;
 
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
@@ -38,6 +40,7 @@ pub struct Title {
     /// Tracks that a selection leaves out. They are kept so that properties of the whole title do
     /// not depend on the selection.
     unlisted: Vec<TitleTrack>,
+    thumbnails: Arc<[TitleThumbnails]>,
     grid: Arc<Grid>,
     /// Start of the title, or of the clip, whichever tracks are selected.
     start: Time,
@@ -72,21 +75,6 @@ pub struct TitleTrack {
     /// Longest time in track ticks from the decoding of a sample that a segment of the whole title
     /// starts with to the presentation of the segment's first one. 0 if the samples are not known.
     pub reorder: i64,
-}
-
-/// A track's name in URLs, `trackName[_lang][_n]=bitrate`, unique within a title.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TrackName {
-    /// `video`, `audio` or `textstream`, with `_lang` if known, and `_n` (from 1) after collisions.
-    pub stem: String,
-    /// Bit rate in bits per second, rounded to thousands, at least 1000.
-    pub bitrate: u64,
-}
-
-impl std::fmt::Display for TrackName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}={}", self.stem, self.bitrate)
-    }
 }
 
 /// One segment of one track.
@@ -143,7 +131,7 @@ impl Title {
             chosen.extend((0..object.tracks.len()).map(|track| (number, track)));
             let left_out = object.left_out.iter();
             problems.extend(left_out.map(|problem| TitleProblem::of_track(number, problem)));
-            if object.tracks.is_empty() && object.left_out.is_empty() {
+            if object.all_tracks().next().is_none() && object.left_out.is_empty() {
                 let error = IndexError::NoMedia;
                 problems.push(TitleProblem {
                     object: Some(number),
@@ -163,7 +151,8 @@ impl Title {
         let chosen: Vec<_> = chosen.into_iter().zip(names).collect();
         let mut title = Self::assemble(objects, &chosen, target, problems)?;
         default_order::sort(&title.objects, &mut title.tracks, order);
-        Ok(title)
+        let pictures = thumbnails::all(&title.objects);
+        title.with_thumbnails(pictures)
     }
 
     /// Makes one title of named tracks of several objects, as a server manifest lists them. Names
@@ -175,12 +164,13 @@ impl Title {
     /// - [`IndexError::NoMedia`] if no listed track exists otherwise
     pub fn of_tracks(
         objects: Vec<Arc<MediaIndex>>,
-        named: Vec<NamedTrack>,
+        mut named: Vec<NamedTrack>,
         target: Duration,
     ) -> Result<Self, IndexError> {
+        let pictures: Vec<NamedTrack> = named.extract_if(.., |track| track.is_thumbnails).collect();
         let mut names = UniqueNames::default();
         let mut chosen = Vec::new();
-        for NamedTrack { object, track, name } in named {
+        for NamedTrack { object, track, name, .. } in named {
             if objects.get(object).is_some_and(|object| track < object.tracks.len()) {
                 chosen.push(((object, track), names.unique(&name)));
             }
@@ -199,7 +189,7 @@ impl Title {
             digest.update(format!("{}:{}:{} {language};", track.object, track.track, track.name).as_bytes());
         }
         title.fingerprint = digest.digest128();
-        Ok(title)
+        title.with_thumbnails(pictures.into_iter().map(|of| (of.object, of.track, Some(of.name))))
     }
 
     fn assemble(
@@ -238,7 +228,17 @@ impl Title {
         let start = grid.starts.first().copied().unwrap_or(grid.end);
         grid.starts.shrink_to_fit();
         let grid = Arc::new(grid);
-        Ok(Self { objects, tracks, unlisted: Vec::new(), grid, start, target, problems, fingerprint })
+        Ok(Self {
+            objects,
+            tracks,
+            unlisted: Vec::new(),
+            thumbnails: Arc::default(),
+            grid,
+            start,
+            target,
+            problems,
+            fingerprint,
+        })
     }
 
     /// Returns the objects in order: as listed, or by name in a folder.
@@ -252,6 +252,33 @@ impl Title {
     #[inline]
     pub fn tracks(&self) -> &[TitleTrack] {
         &self.tracks
+    }
+
+    /// Returns the tracks of thumbnails, by ascending bit rate.
+    #[inline]
+    pub fn thumbnails(&self) -> &[TitleThumbnails] {
+        &self.thumbnails
+    }
+
+    /// Returns the indexed track of thumbnails.
+    pub fn thumbnail_track(&self, thumbnails: &TitleThumbnails) -> &ThumbnailTrack {
+        &self.objects[thumbnails.object].thumbnails[thumbnails.track]
+    }
+
+    /// Finds thumbnails by their name in URLs.
+    pub fn find_thumbnails(&self, name: &TrackName) -> Option<&TitleThumbnails> {
+        self.thumbnails.iter().find(|thumbnails| &thumbnails.name == name)
+    }
+
+    fn with_thumbnails(
+        mut self,
+        chosen: impl IntoIterator<Item = (usize, usize, Option<TrackName>)>,
+    ) -> Result<Self, IndexError> {
+        let found = thumbnails::choose(&self.objects, chosen, self.fingerprint)?;
+        self.thumbnails = found.thumbnails;
+        self.problems.extend(found.problems);
+        self.fingerprint = found.fingerprint;
+        Ok(self)
     }
 
     /// Returns the boundaries of its segments.
@@ -290,7 +317,12 @@ impl Title {
         let problems: usize = self.problems.iter().map(|p| size_of_val(p) + p.detail.len()).sum();
         let tracks: usize = self.whole_tracks().map(TitleTrack::heap_bytes).sum();
         let grid = size_of::<Grid>() + size_of_val::<[Time]>(&self.grid.starts);
-        size_of::<Self>() + size_of_val::<[Arc<MediaIndex>]>(&self.objects) + tracks + grid + problems
+        size_of::<Self>()
+            + size_of_val::<[Arc<MediaIndex>]>(&self.objects)
+            + tracks
+            + grid
+            + problems
+            + thumbnails::heap_bytes(&self.thumbnails)
     }
 
     /// Adds problems that were found before the title was made.
@@ -339,6 +371,7 @@ impl Title {
             objects: self.objects.clone(),
             tracks,
             unlisted,
+            thumbnails: self.thumbnails.clone(),
             grid: self.grid.clone(),
             start,
             target: self.target,
@@ -385,10 +418,12 @@ impl Title {
 pub struct NamedTrack {
     /// Index of the object.
     pub object: usize,
-    /// Index into [`MediaIndex::tracks`].
+    /// Index into [`MediaIndex::tracks`], or into [`MediaIndex::thumbnails`].
     pub track: usize,
     /// Its name, unless another track has it already.
     pub name: TrackName,
+    /// True for thumbnails.
+    pub is_thumbnails: bool,
 }
 
 /// Largest number of video tracks of a title, and of all its tracks.
@@ -411,47 +446,6 @@ fn check_track_counts<'a>(
         return over("video tracks in one title", MAX_VIDEO_TRACKS);
     }
     if tracks > MAX_TRACKS { over("tracks in one title", MAX_TRACKS) } else { Ok(()) }
-}
-
-/// Names of tracks, each given once.
-#[derive(Default)]
-struct UniqueNames {
-    taken: BTreeSet<TrackName>,
-    /// For each name that was wanted again, the first number that may be free.
-    next: BTreeMap<TrackName, u32>,
-}
-
-impl UniqueNames {
-    /// Returns the name, or the first of `_1`, `_2`, … that is free.
-    fn unique(&mut self, name: &TrackName) -> TrackName {
-        let mut free = name.clone();
-        while self.taken.contains(&free) {
-            let number = self.next.entry(name.clone()).or_insert(1);
-            free.stem = format!("{}_{number}", name.stem);
-            *number += 1;
-        }
-        self.taken.insert(free.clone());
-        free
-    }
-}
-
-fn names(tracks: &[&Track]) -> Vec<TrackName> {
-    let mut names = UniqueNames::default();
-    tracks
-        .iter()
-        .map(|track| {
-            let word = match track.kind {
-                TrackKind::Video => "video",
-                TrackKind::Audio => "audio",
-                TrackKind::Text => "textstream",
-            };
-            let stem = match &track.language {
-                known if known.is_known() => format!("{word}_{known}"),
-                _ => word.to_owned(),
-            };
-            names.unique(&TrackName { stem, bitrate: track.rounded_bitrate() })
-        })
-        .collect()
 }
 
 fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {

@@ -16,6 +16,7 @@ pub mod dref;
 pub mod elst;
 pub mod ftyp;
 pub mod hdlr;
+pub mod kind;
 mod macintosh_language;
 pub mod mdhd;
 pub mod mehd;

@@ -130,6 +130,8 @@ pub enum Config {
     Stpp,
     /// 3GPP timed text (3GPP TS 26.245). Its codec string is that of WebVTT, in which it is sent.
     Tx3g,
+    /// JPEG pictures: `jpeg`, `mjpg`, or `mp4v` with object type 0x6C (ISO/IEC 14496-1 Table 5).
+    Jpeg,
     /// A codec that no output protocol carries (PCM, ALAC, VVC, H.263, …).
     Other,
 }

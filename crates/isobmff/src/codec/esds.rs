@@ -20,6 +20,9 @@ pub(super) struct Stream {
     is_nested: bool,
 }
 
+/// The object type of JPEG pictures (ISO/IEC 14496-1 Table 5).
+pub(super) const JPEG: u8 = 0x6C;
+
 /// Number of bytes before DecoderSpecificInfo in a decoder configuration descriptor.
 const CONFIG_FIELDS: usize = 13;
 

@@ -70,7 +70,13 @@ pub fn iso_entry(entry: &SampleEntry, codec: &Codec) -> Result<SampleEntry, Erro
     out.put_u16(entry.data_reference_index);
     let mut format = entry.format;
     match &codec.media {
-        Media::Video(described) => put_video(&body, (described.width, described.height), &mut out)?,
+        Media::Video(described) => {
+            put_video(&body, (described.width, described.height), &mut out)?;
+            if codec.config == Config::Jpeg {
+                // The name that HLS and its players have for it, which needs no ES descriptor.
+                format = FourCc(*b"mjpg");
+            }
+        }
         Media::Audio(_) => {
             let is_mp3 = codec.config == Config::Mp3;
             put_audio(&body, is_mp3, &mut out)?;

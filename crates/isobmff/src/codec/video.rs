@@ -32,7 +32,18 @@ pub(super) fn is_video(format: FourCc) -> bool {
 fn is_read(format: FourCc) -> bool {
     matches!(
         &format.0,
-        b"avc1" | b"avc2" | b"avc3" | b"avc4" | b"hvc1" | b"hev1" | b"av01" | b"vp09" | b"vp08" | b"mp4v"
+        b"avc1"
+            | b"avc2"
+            | b"avc3"
+            | b"avc4"
+            | b"hvc1"
+            | b"hev1"
+            | b"av01"
+            | b"vp09"
+            | b"vp08"
+            | b"mp4v"
+            | b"jpeg"
+            | b"mjpg"
     ) || dolby_vision::is_primary(format)
 }
 
@@ -105,11 +116,10 @@ fn coding(
         b"mp4v" => {
             let stream = esds::stream(&boxes.require(b"esds")?)?;
             let name = esds::visual_rfc6381(&stream);
-            VideoCoding {
-                bitrate: stream.bitrate,
-                ..VideoCoding::new(name, Config::Other, Sequence::default())
-            }
+            let config = if stream.object_type == esds::JPEG { Config::Jpeg } else { Config::Other };
+            VideoCoding { bitrate: stream.bitrate, ..VideoCoding::new(name, config, Sequence::default()) }
         }
+        b"jpeg" | b"mjpg" => VideoCoding::new(format.to_string(), Config::Jpeg, Sequence::default()),
         _ if other::is_video(format) => {
             VideoCoding::new(other::video_rfc6381(format, boxes), Config::Other, Sequence::default())
         }

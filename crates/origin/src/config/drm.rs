@@ -24,7 +24,8 @@ pub struct DrmRule {
     /// DRM systems that manifests and init segments of `cenc` and `cbcs` name: `widevine`,
     /// `playready`, `fairplay` and `clearkey`. Without any, `clearkey`. Since 0.2.0.
     pub systems: Vec<String>,
-    /// Kinds of tracks that are sent clear on purpose: `audio`. Timed text always is. Since 0.2.0.
+    /// Kinds of tracks that are sent clear on purpose: `audio` and `thumbnails`. Timed text always
+    /// is. Thumbnails are not sent otherwise, since they cannot be encrypted. Since 0.2.0.
     pub clear: Vec<String>,
     /// URL at which players get keys, in which `{kid}` stands for the 32 digits of the KID. Without
     /// it, playlists point at the keys that `serve_keys` serves. Since 0.2.0.
@@ -93,8 +94,8 @@ impl DrmRule {
         if schemes.iter().all(|(_, scheme, _)| scheme.is_none()) {
             return Some("dash, hls_ts or hls_fmp4 must name a scheme, or nothing is served".to_owned());
         }
-        if let Some(kind) = self.clear.iter().find(|kind| *kind != "audio") {
-            return Some(format!("clear may hold audio only, not '{kind}'"));
+        if let Some(kind) = self.clear.iter().find(|kind| !["audio", "thumbnails"].contains(&kind.as_str())) {
+            return Some(format!("clear may hold audio and thumbnails, not '{kind}'"));
         }
         match &self.key_uri {
             Some(uri) if !uri.contains("{kid}") => {

@@ -33,6 +33,7 @@ struct Rule {
     schemes: Schemes,
     systems: Vec<DrmSystem>,
     clear: Vec<TrackKind>,
+    has_clear_thumbnails: bool,
     uri: KeyUri,
     /// Source of the keys, or a sentence for the operator that says why there are none.
     source: Result<KeySource, String>,
@@ -121,6 +122,7 @@ impl Rule {
             },
             systems,
             clear: rule.clear.iter().filter(|kind| *kind == "audio").map(|_| TrackKind::Audio).collect(),
+            has_clear_thumbnails: rule.clear.iter().any(|kind| kind == "thumbnails"),
             uri: rule.key_uri.clone().map_or(KeyUri::Own, KeyUri::Template),
             source,
             access: Access::new(rule.serve_keys.as_deref()),
@@ -143,6 +145,7 @@ impl Rule {
             &self.clear,
             self.uri.clone(),
         )?;
+        let protection = protection.with_clear_thumbnails(self.has_clear_thumbnails);
         Ok(TitleKeys { protection, access: self.access.clone() })
     }
 }

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use latemux_index::{
     IndexError, MediaIndex, Track,
     media::TrackKind,
-    title::{NamedTrack, TitleProblem},
+    title::{NamedTrack, TitleProblem, TrackName},
 };
 use latemux_isobmff::boxes::mdhd::Language;
 use latemux_packager::manifest::server::{Element, ServerManifest};
@@ -52,14 +52,21 @@ pub(crate) struct ChosenTracks {
     pub(crate) tracks: Vec<NamedTrack>,
     /// Languages that only the manifest states, by object and track.
     languages: Vec<(usize, usize, Language)>,
+    /// Grids of tiles that the manifest states, by object and track of thumbnails.
+    tiles: Vec<(usize, usize, String)>,
 }
 
 impl ChosenTracks {
-    /// Adds the languages that only the manifest states.
-    pub(crate) fn set_languages(&self, indexes: &mut [Arc<MediaIndex>]) {
+    /// Adds the languages that only the manifest states, and sets its grids of tiles.
+    pub(crate) fn set_properties(&self, indexes: &mut [Arc<MediaIndex>]) {
         for (object, track, language) in &self.languages {
             if let Some(index) = indexes.get_mut(*object) {
                 *index = Arc::new(MediaIndex::clone(index).with_language(*track, language.clone()));
+            }
+        }
+        for (object, track, tiles) in &self.tiles {
+            if let Some(index) = indexes.get_mut(*object) {
+                *index = Arc::new(MediaIndex::clone(index).with_tiles_of(*track, tiles));
             }
         }
     }
@@ -99,7 +106,7 @@ pub(crate) async fn manifest_sources(
         first_object.push(sources.objects.len());
         sources.add(number, file);
     }
-    let mut chosen = ChosenTracks { tracks: Vec::new(), languages: Vec::new() };
+    let mut chosen = ChosenTracks { tracks: Vec::new(), languages: Vec::new(), tiles: Vec::new() };
     let mut first_error = None;
     for (element, file) in manifest.elements.iter().zip(file_of) {
         let (Some(file), Some(first)) = (files.get(file), first_object.get(file)) else { continue };
@@ -110,7 +117,13 @@ pub(crate) async fn manifest_sources(
                     chosen.languages.push((object, number, language.clone()));
                 }
                 let name = element.track_name(&track.language);
-                chosen.tracks.push(NamedTrack { object, track: number, name });
+                chosen.tracks.push(NamedTrack { object, track: number, name, is_thumbnails: false });
+            }
+            ElementTrack::Thumbnails { part, number } => {
+                let object = first + part;
+                chosen.tiles.extend(element.tiles.clone().map(|tiles| (object, number, tiles)));
+                let name = TrackName { stem: "thumbs".to_owned(), bitrate: element.bitrate };
+                chosen.tracks.push(NamedTrack { object, track: number, name, is_thumbnails: true });
             }
             ElementTrack::LeftOut(error) => {
                 let detail = format!("{} is left out: {error}", element.describe());
@@ -134,6 +147,12 @@ enum ElementTrack<'a> {
         number: usize,
         track: &'a Track,
     },
+    Thumbnails {
+        /// Index of the object in [`IndexedFile::parts`].
+        part: usize,
+        /// Index of the track of thumbnails in the object.
+        number: usize,
+    },
     /// No protocol carries the track.
     LeftOut(IndexError),
 }
@@ -151,6 +170,12 @@ fn find_track<'a>(element: &Element, file: &'a IndexedFile) -> Result<ElementTra
                 return wrong(format!("track {id} is {}", kind_name(track.kind)));
             }
             ids.push(track.id.to_string());
+        }
+        let mut thumbnails = object.index.thumbnails.iter();
+        if element.kind == TrackKind::Video
+            && let Some(number) = thumbnails.position(|of| of.track.id == id)
+        {
+            return Ok(ElementTrack::Thumbnails { part, number });
         }
     }
     let mut left_out = file.objects().flat_map(|object| &object.index.left_out);

@@ -19,5 +19,6 @@ pub(crate) mod renditions;
 pub(crate) mod resolve;
 pub(crate) mod single_flight;
 pub(crate) mod storages;
+pub(crate) mod tile_names;
 pub(crate) mod titles;
 pub(crate) mod work_queue;

@@ -15,7 +15,7 @@ const CLOSE: f64 = 1.0;
 const NEAR_RATE: f64 = 0.1;
 /// Words in the names of files that tell renditions of one film apart. Numbers and single letters
 /// count as such words too.
-const RENDITION_WORDS: [&str; 70] = [
+const RENDITION_WORDS: [&str; 72] = [
     "aac",
     "ac",
     "audio",
@@ -78,6 +78,8 @@ const RENDITION_WORDS: [&str; 70] = [
     "surround",
     "tablet",
     "text",
+    "thumbnails",
+    "thumbs",
     "track",
     "tv",
     "uhd",
@@ -170,7 +172,7 @@ const USUAL_HEIGHTS: [u64; 22] = [
     2160, 4320,
 ];
 /// Words and extensions of files without video.
-const COMPANIONS: [&str; 17] = [
+const COMPANIONS: [&str; 19] = [
     "audio",
     "aud",
     "caption",
@@ -180,6 +182,8 @@ const COMPANIONS: [&str; 17] = [
     "subtitle",
     "subtitles",
     "text",
+    "thumbnails",
+    "thumbs",
     "vtt",
     "m4a",
     "cmfa",

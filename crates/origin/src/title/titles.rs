@@ -22,6 +22,7 @@ use crate::{
     title::resolve::{ResolveLimits, Resolved, is_list, resolve},
     title::single_flight::SingleFlight,
     title::storages::Storages,
+    title::tile_names::set_tiles,
     title::work_queue::{Work, WorkQueue},
 };
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
@@ -320,13 +321,14 @@ impl Titles {
         }
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
         let duration = self.segment_duration;
+        set_tiles(&mut indexes, &objects);
         let tracks = chosen.clone();
         let order = if is_list(base) { ObjectOrder::Listed } else { ObjectOrder::ByName };
         let amount = making(&indexes);
         let make = move || match tracks {
             None => Title::of_objects(indexes, order, duration),
             Some(chosen) => {
-                chosen.set_languages(&mut indexes);
+                chosen.set_properties(&mut indexes);
                 Title::of_tracks(indexes, chosen.tracks, duration)
             }
         };

@@ -92,6 +92,25 @@ impl<'a> Links<'a> {
         }
     }
 
+    /// Returns true for forms of URLs that have thumbnails.
+    pub(crate) fn has_thumbnails(&self) -> bool {
+        self.profile == &Profile::Native
+    }
+
+    /// Returns the URL of a sheet of thumbnails (1-based), which is the same in clips.
+    pub(crate) fn thumbnail_sheet(&self, track: &TrackName, number: u32) -> String {
+        self.url(&Resource::ThumbnailSheet(track.clone(), number), &Selection::default())
+    }
+
+    /// Returns `SegmentTemplate@media` of the sheets of thumbnails.
+    pub(crate) fn thumbnail_template(&self, track: &TrackName) -> String {
+        native::thumbnail_template(&self.name, track)
+    }
+
+    pub(crate) fn thumbnail_playlist(&self, track: TrackName) -> String {
+        self.url(&Resource::ThumbnailPlaylist(track), self.selection)
+    }
+
     /// Returns the URL of the key with an ID, below the base of the title.
     pub(crate) fn key(&self, id: KeyId) -> String {
         let is_below =
@@ -132,18 +151,20 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Returns the URL of a resource relative to the manifest: I-frame playlists are one folder
-    /// below the base, all other manifests directly under it.
+    /// Returns the URL of a resource relative to the manifest: the playlists of I-frames and of
+    /// thumbnails are one folder below the base, all other manifests directly under it.
     fn url(&self, resource: &Resource, selection: &Selection) -> String {
         match self.profile {
             Profile::NginxVod(urls) => urls.url(resource, selection),
             Profile::Native => {
                 let query = query::of(resource, selection);
                 let path = native::path(resource, &self.name, selection.clip);
-                if !matches!(self.manifest, Resource::HlsIFramePlaylist(..)) {
-                    return path + &query;
-                }
-                match path.strip_prefix(native::KEYFRAMES) {
+                let folder = match self.manifest {
+                    Resource::HlsIFramePlaylist(..) => native::KEYFRAMES,
+                    Resource::ThumbnailPlaylist(_) => native::IMAGES,
+                    _ => return path + &query,
+                };
+                match path.strip_prefix(folder) {
                     Some(beside) => format!("{beside}{query}"),
                     None => format!("../{path}{query}"),
                 }

@@ -14,6 +14,9 @@
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
 //!           | "keyframes/" NAME "-" REPID "-" N ["-" PLACE] (".ts" | ".m4s")   one I-frame
 //!           | "keyframes/" NAME "-" REPID "-" N ".dash"  DASH I-frame
+//!           | "images/" NAME "-" THUMBS "-" N ".jpg"       sheet of thumbnails
+//!           | "images/" NAME "-" THUMBS ".m3u8"         HLS playlist of these
+//!           | NAME "-thumbs.vtt"                         storyboard
 //!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
 //!           | "QualityLevels(" BITRATE ")/Fragments(" STEM "=" TIME ")"
 //!           | [NAME] ".f4m"                              HDS manifest
@@ -21,6 +24,7 @@
 //!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
 //! CLIP      = "vbegin=" SECONDS ["&vend=" SECONDS] | "vend=" SECONDS   as in a query
 //! REPID     = STEM "=" BITRATE
+//! THUMBS    = "thumbs" ["_" TEXT] "=" BITRATE
 //! PLACE     = 1*DIGIT, from 2
 //! N         = 1*DIGIT, from 1; TIME and BITRATE = 1*DIGIT
 //! ```
@@ -46,6 +50,12 @@ pub(super) const MAX_TRACKS: usize = 8;
 pub(super) const KEYFRAMES: &str = "keyframes/";
 /// The end of the names of text segments of HLS.
 const WEBVTT: &str = ".webvtt";
+/// The folder of thumbnails.
+pub(super) const IMAGES: &str = "images/";
+/// The word that stems of thumbnails begin with.
+const THUMBS: &str = "thumbs";
+/// The end of the name of the storyboard.
+const STORYBOARD: &str = "-thumbs.vtt";
 /// Text between the tracks and the number of an HDS fragment. All fragments are in segment 1.
 pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 /// The end of [`HDS_FRAGMENT`] that a player appends itself.
@@ -70,6 +80,10 @@ pub(super) fn parse(path: &str, options: &QueryOptions) -> Option<Parsed> {
         Some("keyframes") => match keyframe_file(file, options) {
             Some(resource) => (resource, 1),
             // A title may lie in a folder of this name. Its manifests are not I-frame playlists.
+            None => (base_file(file, options)?, 0),
+        },
+        Some("images") => match image_file(file) {
+            Some(resource) => (resource, 1),
             None => (base_file(file, options)?, 0),
         },
         Some(level) if file.starts_with("Fragments(") && file.ends_with(')') => {
@@ -109,6 +123,9 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
         Resource::HlsIFrameTs(t, n) => format!("{KEYFRAMES}{name}{}-{n}.ts", id(t)),
         Resource::HlsIFrameCmaf(t, n) => format!("{KEYFRAMES}{name}{}-{n}.m4s", id(t)),
         Resource::DashIFrame(t, n) => format!("{KEYFRAMES}{name}{}-{n}.dash", id(t)),
+        Resource::ThumbnailSheet(t, n) => format!("{IMAGES}{name}{}-{n}.jpg", id(t)),
+        Resource::ThumbnailPlaylist(t) => format!("{IMAGES}{name}{}.m3u8", id(t)),
+        Resource::Storyboard => format!("{name}{STORYBOARD}"),
         Resource::SmoothManifest => "Manifest".to_owned(),
         Resource::SmoothFragment(t, time) => {
             let stem = utf8_percent_encode(&t.stem, RESERVED);
@@ -137,6 +154,11 @@ pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
 pub(super) fn dash_iframes(name: &str, track: &TrackName) -> (String, String) {
     let id = rep_id(track);
     (format!("dash/{name}-{id}.dash"), format!("{KEYFRAMES}{name}-{id}-$Number$.dash"))
+}
+
+/// Returns `SegmentTemplate@media` of the sheets of thumbnails.
+pub(super) fn thumbnail_template(name: &str, track: &TrackName) -> String {
+    format!("{IMAGES}{name}-{}-$Number$.jpg", rep_id(track))
 }
 
 /// Returns `StreamIndex@Url` of tracks with a stem, relative to the base.
@@ -194,6 +216,9 @@ fn base_file(file: &str, options: &QueryOptions) -> Option<Resource> {
         }
         return Some(Resource::HlsMultivariant(options.container));
     }
+    if file.ends_with(STORYBOARD) {
+        return Some(Resource::Storyboard);
+    }
     let (ids, n) = file.rsplit_once(HDS_FRAGMENT)?;
     Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?))
 }
@@ -243,6 +268,19 @@ fn keyframe_file(file: &str, options: &QueryOptions) -> Option<Resource> {
     }
     let (id, n) = iframe_number(file.strip_suffix(".m4s")?)?;
     Some(Resource::HlsIFrameCmaf(id, n))
+}
+
+/// Parses the name of a file under `images/`. A title may lie in a folder of this name, so only
+/// thumbnails are found.
+fn image_file(file: &str) -> Option<Resource> {
+    let is_thumbs = |name: &TrackName| {
+        name.stem.strip_prefix(THUMBS).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    };
+    if let Some(stem) = file.strip_suffix(".m3u8") {
+        return only_rep_id(stem).filter(is_thumbs).map(Resource::ThumbnailPlaylist);
+    }
+    let (id, n) = numbered(file.strip_suffix(".jpg")?)?;
+    Some(Resource::ThumbnailSheet(only_rep_id(id).filter(is_thumbs)?, n))
 }
 
 /// Parses `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.

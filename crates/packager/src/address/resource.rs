@@ -36,6 +36,12 @@ pub enum Resource {
     /// `/keyframes/NAME-REPID-N.dash`: one I-frame that lasts until the next one. I-frames are
     /// counted from 1 in the whole title.
     DashIFrame(TrackName, u32),
+    /// `/images/NAME-REPID-N.jpg`: a sheet of thumbnails, 1-based.
+    ThumbnailSheet(TrackName, u32),
+    /// `/images/NAME-REPID.m3u8`
+    ThumbnailPlaylist(TrackName),
+    /// `/NAME-thumbs.vtt`: the tiles of the first thumbnails, with their times.
+    Storyboard,
     /// `/Manifest`
     SmoothManifest,
     /// `/QualityLevels(BITRATE)/Fragments(STEM=TIME)`; start of the fragment in units of 100 ns.
@@ -104,8 +110,13 @@ impl Resource {
     }
 
     /// True for one I-frame alone.
-    pub(crate) fn is_iframe(&self) -> bool {
+    fn is_iframe(&self) -> bool {
         matches!(self, Self::HlsIFrameTs(..) | Self::HlsIFrameCmaf(..) | Self::DashIFrame(..))
+    }
+
+    /// True for media that is the same in clips.
+    pub(crate) fn is_of_whole_title(&self) -> bool {
+        self.is_iframe() || matches!(self, Self::ThumbnailSheet(..))
     }
 
     /// True for resources that are made from the index alone and list others.
@@ -116,6 +127,8 @@ impl Resource {
                 | Self::HlsMultivariant(_)
                 | Self::HlsPlaylist(..)
                 | Self::HlsIFramePlaylist(..)
+                | Self::ThumbnailPlaylist(_)
+                | Self::Storyboard
                 | Self::SmoothManifest
                 | Self::HdsManifest
                 | Self::HdsBootstrap(_)

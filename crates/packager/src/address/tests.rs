@@ -53,6 +53,12 @@ fn every_form_of_the_table_is_parsed() {
             "x",
             Resource::HlsIFrameCmaf(video(), IFrameNumber::first_of(1)),
         ),
+        ("/x/images/x-thumbs=20000-7.jpg", "x", Resource::ThumbnailSheet(track("thumbs", 20000), 7)),
+        ("/x/images/x-thumbs_1=20000.m3u8", "x", Resource::ThumbnailPlaylist(track("thumbs_1", 20000))),
+        ("/x/x-thumbs.vtt?vbegin=3", "x", Resource::Storyboard),
+        // Titles in folders of this name.
+        ("/images/x-video=400000.m3u8", "images", Resource::HlsPlaylist(vec![video()], Auto)),
+        ("/images/.m3u8", "images", Resource::HlsMultivariant(Auto)),
         ("/x/dash/x-audio_pt-BR=1.dash", "x", Resource::DashInit(track("audio_pt-BR", 1))),
         ("/x/dash/x-other=1.dash", "x", Resource::DashInit(track("other", 1))),
         ("/x/dash/x=2-video=1.dash", "x", Resource::DashInit(track("video", 1))),
@@ -192,6 +198,10 @@ fn any_track() -> impl Strategy<Value = TrackName> {
     (stem, any::<u64>()).prop_map(|(stem, bitrate)| TrackName { stem, bitrate })
 }
 
+fn any_thumbs() -> impl Strategy<Value = TrackName> {
+    ("thumbs(_[1-9])?", any::<u64>()).prop_map(|(stem, bitrate)| TrackName { stem, bitrate })
+}
+
 fn any_resource() -> impl Strategy<Value = Resource> {
     let container = || prop_oneof![Just(HlsContainer::Auto), Just(HlsContainer::Cmaf)];
     let number = || 1..=u32::MAX;
@@ -211,6 +221,9 @@ fn any_resource() -> impl Strategy<Value = Resource> {
         (any_track(), iframe_number()).prop_map(|(t, n)| Resource::HlsIFrameTs(t, n)),
         (any_track(), iframe_number()).prop_map(|(t, n)| Resource::HlsIFrameCmaf(t, n)),
         (any_track(), number()).prop_map(|(t, n)| Resource::DashIFrame(t, n)),
+        (any_thumbs(), number()).prop_map(|(t, n)| Resource::ThumbnailSheet(t, n)),
+        any_thumbs().prop_map(Resource::ThumbnailPlaylist),
+        Just(Resource::Storyboard),
         Just(Resource::SmoothManifest),
         (any_track(), any::<u64>()).prop_map(|(t, time)| Resource::SmoothFragment(t, time)),
         Just(Resource::HdsManifest),

@@ -8,11 +8,13 @@
 mod adaptation;
 mod describe;
 mod protection;
+mod thumbnails;
 mod trick_mode;
 
 use super::{
     MICROS, carries_none, check_size, is_listed,
     picture::Picture,
+    thumbnails::{Thumbnails, listed as listed_thumbnails},
     timeline::Timeline,
     xml::{StartTag, Xml},
 };
@@ -65,9 +67,11 @@ pub(crate) fn mpd(
         .chain(trick_sets.iter().map(TrickSet::min_buffer_millis))
         .max()
         .unwrap_or(0);
+    let pictures = listed_thumbnails(selected, links, protection);
     let longest = representations()
         .filter_map(|r| Some((r.segments.iter().map(|s| s.duration).max()?, r.timescale)))
         .map(|(duration, scale)| Time::new(i64::try_from(duration).unwrap_or(i64::MAX), scale))
+        .chain(pictures.iter().map(Thumbnails::longest_sheet))
         .max()
         .unwrap_or(zero);
 
@@ -94,6 +98,10 @@ pub(crate) fn mpd(
     let next = u32::try_from(sets.len()).unwrap_or(u32::MAX).saturating_add(1);
     for (number, set) in (next..).zip(&trick_sets) {
         set.write(&mut xml, number, &writer)?;
+    }
+    let next = next.saturating_add(u32::try_from(trick_sets.len()).unwrap_or(u32::MAX));
+    for (number, of) in (next..).zip(&pictures) {
+        thumbnails::write(&mut xml, number, of, &writer)?;
     }
     Ok(xml.finish())
 }

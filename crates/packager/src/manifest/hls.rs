@@ -11,9 +11,11 @@ mod multivariant;
 mod muxing;
 mod rates;
 mod renditions;
+mod thumbnails;
 
 pub(crate) use media::{iframes, media};
 pub(crate) use multivariant::multivariant;
+pub(crate) use thumbnails::{iframes as thumbnail_iframes, playlist as thumbnail_playlist};
 
 use super::{MICROS, is_listed, track};
 use crate::{

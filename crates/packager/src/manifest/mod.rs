@@ -7,6 +7,8 @@ pub(crate) mod hls;
 mod picture;
 pub mod server;
 pub(crate) mod smooth;
+pub(crate) mod storyboard;
+mod thumbnails;
 mod timeline;
 mod xml;
 

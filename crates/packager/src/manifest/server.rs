@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Many tools have written them over many years, so only the necessary elements are read. Unknown
-//! metas and params are ignored. All params but `trackID` and `trackName` are hints, because the
-//! boxes of the media are more precise.
+//! metas and params are ignored. All params but `trackID`, `trackName` and `tiles` are hints,
+//! because the boxes of the media are more precise.
 
 mod parse;
 
@@ -44,6 +44,8 @@ pub struct Element {
     pub language: Option<Language>,
     /// `trackID` in the file.
     pub track_id: u32,
+    /// `tiles`: the grid of tiles, if the track is one of thumbnails.
+    pub tiles: Option<String>,
     /// `trackName`, if it differs from the element's name.
     pub name: Option<String>,
     /// Line of the document, 1-based.

@@ -62,7 +62,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the plan of a body that needs no transform. `what` is the text of its digest.
-    fn ready(
+    pub(super) fn ready(
         &self,
         class: Class,
         content_type: &'static str,
@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the plan of an init segment. `what` is the text of its digest.
-    fn init(&self, kind: TrackKind, what: std::fmt::Arguments<'_>, init: Bytes) -> Planned {
+    pub(super) fn init(&self, kind: TrackKind, what: std::fmt::Arguments<'_>, init: Bytes) -> Planned {
         self.ready(Class::Init, cmaf_type(kind), what, vec![Part::Inline(init)], Vec::new())
     }
 

@@ -26,6 +26,7 @@ mod selection;
 mod smooth;
 mod smooth_init;
 mod text;
+mod thumbnails;
 mod trick_play;
 mod ts;
 mod uneven;

@@ -3,7 +3,7 @@
 use crate::{
     media::{fragmented, hevc_open, probe_without_warnings, with_sidx},
     oracles::{Fragment, moov},
-    player::{fetch, multivariant, play},
+    player::{BASE, fetch, multivariant, play},
 };
 use dash_mpd_core::{AdaptationSet, MPD};
 use latemux_testmedia::{
@@ -217,4 +217,37 @@ fn video_of_sync_samples_alone_needs_no_trick_mode_set() {
     let mut origin = Origin::open(&[&dense()], TARGET);
     let sound = mpd(&mut origin, "?filter=type%3D%3D%22audio%22");
     assert!(trick_sets(&sound).is_empty());
+}
+
+/// Makes video with 100,100 sync samples in 4004 s.
+fn with_many_sync_samples() -> PathBuf {
+    let short = make(
+        "trick-short",
+        "mp4",
+        "-f lavfi -i testsrc2=size=32x32:rate=50:duration=2 -c:v libx264 -preset ultrafast -g 2 -keyint_min 2 \
+         -sc_threshold 0 -bf 0 -pix_fmt yuv420p",
+    );
+    make("trick-many", "mp4", &format!("-stream_loop 2001 -i {} -c copy", short.display()))
+}
+
+#[test]
+fn beyond_the_limit_only_the_first_iframe_of_each_segment_is_listed() {
+    let mut origin = Origin::open(&[&with_many_sync_samples()], TARGET);
+    let count = |origin: &mut Origin, query: &str| {
+        let url = iframes_url(origin, query);
+        let text = fetch(origin, &url).unwrap().bytes;
+        String::from_utf8(text).unwrap().matches("#EXTINF:").count()
+    };
+    assert_eq!(count(&mut origin, ""), 2002, "one for each segment of 2 s");
+    assert!(trick_sets(&mpd(&mut origin, "")).is_empty());
+    // A clip has fewer, and lists all of them.
+    assert_eq!(count(&mut origin, "?vend=3000"), 75_000);
+    let clip = mpd(&mut origin, "?vend=3000");
+    let runs =
+        &trick_sets(&clip)[0].SegmentTemplate.as_ref().unwrap().SegmentTimeline.as_ref().unwrap().segments;
+    assert_eq!(runs.iter().map(|run| 1 + run.r.unwrap_or(0)).sum::<i64>(), 75_000);
+}
+
+fn iframes_url(origin: &mut Origin, query: &str) -> String {
+    format!("{BASE}{}", iframes_of(origin, query))
 }

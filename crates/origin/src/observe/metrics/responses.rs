@@ -17,6 +17,8 @@ labels! {
         HlsCmaf = "hls_cmaf",
         Mss = "mss",
         Hds = "hds",
+        /// Sheets of thumbnails and storyboards, which players of all protocols show.
+        Thumbnails = "thumbnails",
         /// The page, the library and health checks.
         Page = "page",
         /// Everything else, such as URLs that do not exist.
@@ -52,7 +54,7 @@ impl RequestLabels {
     /// as TS.
     pub(crate) fn of(resource: &Resource) -> Self {
         use ClassLabel::{Init, Manifest, Media};
-        use ProtocolLabel::{Dash, Hds, HlsCmaf, HlsTs, Mss};
+        use ProtocolLabel::{Dash, Hds, HlsCmaf, HlsTs, Mss, Thumbnails};
         let hls = |container: &HlsContainer| match container {
             HlsContainer::Auto => HlsTs,
             HlsContainer::Cmaf => HlsCmaf,
@@ -70,6 +72,8 @@ impl RequestLabels {
             Resource::HlsText(_, _, container) => (hls(container), Media),
             Resource::HlsInit(_) => (HlsCmaf, Init),
             Resource::HlsSegment(..) | Resource::HlsIFrameCmaf(..) => (HlsCmaf, Media),
+            Resource::ThumbnailSheet(..) => (Thumbnails, Media),
+            Resource::ThumbnailPlaylist(_) | Resource::Storyboard => (Thumbnails, Manifest),
             Resource::SmoothManifest => (Mss, Manifest),
             Resource::SmoothFragment(..) => (Mss, Media),
             Resource::HdsManifest | Resource::HdsBootstrap(_) => (Hds, Manifest),

@@ -91,6 +91,10 @@ impl NginxVodUrls {
             Resource::HlsIFramePlaylist(track, container) => VodResource::HlsIFrames(one(track), *container),
             Resource::HlsIFrameTs(track, n) => VodResource::HlsIFrameTs(one(track), *n),
             Resource::HlsIFrameCmaf(track, n) => VodResource::HlsIFrameCmaf(one(track), *n),
+            // No manifest of this form prints these.
+            Resource::ThumbnailSheet(..) | Resource::ThumbnailPlaylist(_) | Resource::Storyboard => {
+                VodResource::DashManifest(several(&[]))
+            }
             Resource::SmoothManifest => VodResource::SmoothManifest(several(&[])),
             Resource::SmoothFragment(track, time) => VodResource::SmoothFragment(track.clone(), *time),
             Resource::HdsManifest => VodResource::HdsManifest(several(&[])),

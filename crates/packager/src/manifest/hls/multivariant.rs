@@ -9,14 +9,15 @@ use super::{
     protocol_of,
     rates::Rates,
     renditions::{Group, Renditions, groups},
+    thumbnails,
 };
 use crate::{
     PackError,
     address::{HlsContainer, Links},
     carry::Protocol,
     manifest::{
-        access_point::is_independent, carries_none, check_size, constant_frame_rate, picture::Picture, track,
-        video_of,
+        access_point::is_independent, carries_none, check_size, constant_frame_rate, picture::Picture,
+        thumbnails::listed as listed_thumbnails, track, video_of,
     },
     protection::Protection,
     selection::Selected,
@@ -62,6 +63,15 @@ pub(crate) fn multivariant(
         list.audio_only(&audio, &mut text)?;
     } else {
         list.with_video(&video, &audio, &mut text)?;
+    }
+    // The tags cannot say that a clip starts inside a sheet.
+    if !selected.is_moved() {
+        for of in &listed_thumbnails(selected, links, protection) {
+            thumbnails::write_stream(of, links, &mut text);
+            if protection.is_none() {
+                thumbnails::write_iframes(of, links, &mut text);
+            }
+        }
     }
     Ok(text)
 }

@@ -174,6 +174,7 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
         bitrate,
         language: language.filter(Language::is_known),
         track_id,
+        tiles: param(node, "tiles").map(str::to_owned),
         name: param(node, "trackName")
             .filter(|name| *name != kind_name(kind) && !name.is_empty())
             .map(str::to_owned),

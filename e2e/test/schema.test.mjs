@@ -1,0 +1,76 @@
+// MPDs against the schema of DASH (ISO/IEC 23009-1), which is not in this repository.
+// LATEMUX_SCHEMA names the folder with DASH-MPD.xsd and xlink.xsd; without it, and without lxml for
+// Python, these tests are skipped.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { runLatemux, startOrigin } from "../lib/origin.mjs";
+import { missing, run } from "../lib/tools.mjs";
+
+const file = (path) => fileURLToPath(new URL(path, import.meta.url));
+const schema = join(process.env.LATEMUX_SCHEMA ?? file("../../../shared/schema"), "DASH-MPD.xsd");
+const noSchema = existsSync(schema) ? false : "neither LATEMUX_SCHEMA nor the folder beside the repository has DASH-MPD.xsd";
+const skip = noSchema || (await missing("python3", "-c", "import lxml.etree")) || (await missing("ffmpeg", "-version"));
+
+/** Prints a line for each error of the MPDs after the schema. */
+const VALIDATE = `
+import sys
+from lxml import etree
+parser = etree.XMLParser(load_dtd=True, resolve_entities=True, huge_tree=True, no_network=True)
+schema = etree.XMLSchema(etree.parse(sys.argv[1], parser))
+for path in sys.argv[2:]:
+    if not schema.validate(etree.parse(path)):
+        print(path, *schema.error_log)
+`;
+
+const QUERIES = ["", "?mpd_segment_template=number", "?vbegin=5&vend=11", "?filter=type==%22video%22"];
+
+let library;
+let origin;
+before(async () => {
+  if (skip) return;
+  library = await mkdtemp(join(tmpdir(), "latemux-schema-"));
+  const samples = file("../../samples/library");
+  const titles = ["lighthouse.mp4", "ferry.mp4", "buoy.mp4", "harbour/video-180p.mp4", "harbour/video-360p.mp4", "harbour/audio-eng.mp4"];
+  await mkdir(join(library, "harbour"));
+  for (const title of titles) await copyFile(join(samples, title), join(library, title));
+  await runLatemux("thumbnails", join(library, "harbour/video-180p.mp4"), "--every", "2s", "--tiles", "3x2");
+  origin = await startOrigin({ library });
+});
+after(async () => {
+  await origin?.stop();
+  if (library) await rm(library, { recursive: true });
+});
+
+describe("MPDs", { skip }, () => {
+  it("are valid", { timeout: 120_000 }, async () => {
+    const paths = [];
+    for (const title of ["harbour", "lighthouse.mp4", "ferry.mp4", "buoy.mp4"]) {
+      for (const [place, query] of QUERIES.entries()) {
+        const response = await fetch(`${origin.address}${title}/.mpd${query}`);
+        assert.equal(response.status, 200);
+        const path = join(library, `${title.replace(".mp4", "")}-${place}.xml`);
+        const text = await response.text();
+        // The schema must see the sets that are not for playing at normal speed.
+        if (title === "harbour") assert.match(text, /guidelines\/trickmode[\s\S]*guidelines\/thumbnail_tile/);
+        await writeFile(path, text);
+        paths.push(path);
+      }
+    }
+    const { stdout } = await run("python3", "-c", VALIDATE, schema, ...paths);
+    assert.equal(stdout, "");
+  });
+
+  it("are refused by the schema if they are wrong", { timeout: 60_000 }, async () => {
+    const text = await (await fetch(`${origin.address}harbour/.mpd`)).text();
+    const path = join(library, "wrong.xml");
+    await writeFile(path, text.replace("thumbnail_tile", "thumbnail tile").replace('contentType="image"', 'contentKind="image"'));
+    const { stdout } = await run("python3", "-c", VALIDATE, schema, path);
+    assert.match(stdout, /contentKind/);
+  });
+});
