@@ -1,17 +1,21 @@
 // The player's part of the page: menus, state, errors, and the status line.
 
 import type { Selection } from "./address";
-import type { Choice, Failure, Session } from "./session";
+import { renditionLabel } from "./labels";
+import type { Choice, Failure, Playing, Session } from "./session";
 
 export type State = "idle" | "loading" | "ready" | "error";
 
 const AUTOMATIC = "auto";
+const OFF = "off";
 
 export class PlayerView {
   readonly video: HTMLVideoElement;
   readonly #root: HTMLElement;
   readonly #rendition: HTMLSelectElement;
   readonly #language: HTMLSelectElement;
+  readonly #subtitles: HTMLSelectElement;
+  readonly #playing: HTMLElement;
   readonly #alert: HTMLElement;
   readonly #status: HTMLElement;
   readonly #encryption: HTMLElement;
@@ -22,6 +26,8 @@ export class PlayerView {
     this.video = root.querySelector("video")!;
     this.#rendition = root.querySelector("#rendition")!;
     this.#language = root.querySelector("#language")!;
+    this.#subtitles = root.querySelector("#subtitles")!;
+    this.#playing = root.querySelector("[data-playing]")!;
     this.#alert = root.querySelector("[role=alert]")!;
     this.#status = root.querySelector("[data-now]")!;
     this.#encryption = root.querySelector("[data-encryption]")!;
@@ -33,6 +39,11 @@ export class PlayerView {
     });
     this.#language.addEventListener("change", () => {
       this.#session?.chooseLanguage(this.#language.value);
+      this.refresh();
+    });
+    this.#subtitles.addEventListener("change", () => {
+      const id = this.#subtitles.value;
+      this.#session?.chooseSubtitles(id === OFF ? null : id);
       this.refresh();
     });
     for (const event of ["timeupdate", "resize", "progress", "seeked", "emptied"]) {
@@ -116,6 +127,14 @@ export class PlayerView {
     fill(this.#language, languages, false);
     for (const [place, { tag }] of languages.entries()) this.#language.options[place]!.dataset.tag = tag;
     this.#language.disabled = languages.length < 2;
+    const subtitles = withNumbers(this.#session?.subtitles() ?? []);
+    const isOff = !subtitles.some((one) => one.active);
+    fill(this.#subtitles, [{ id: OFF, label: "Off", active: isOff }, ...subtitles], isOff);
+    for (const [place, { tag }] of subtitles.entries()) this.#subtitles.options[place + 1]!.dataset.tag = tag;
+    this.#subtitles.disabled = subtitles.length === 0;
+    const playing = this.#session?.playing() ?? [];
+    this.#playing.textContent = playing.map(playingLabel).join(" · ");
+    this.#playing.hidden = playing.length === 0;
     this.#root.dataset.language = languages.find((one) => one.active)?.tag ?? "";
     this.#showStatus();
   }
@@ -131,6 +150,11 @@ export class PlayerView {
     }
     this.#status.textContent = parts.join(" · ");
   }
+}
+
+/** Returns the codec and the bit rate of what plays, such as "avc1.64001f, 151 kb/s". */
+function playingLabel({ codec, bitrate }: Playing): string {
+  return bitrate ? `${codec}, ${renditionLabel(null, bitrate)}` : codec;
 }
 
 /** Numbers the entries whose label is also that of another one. */

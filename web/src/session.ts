@@ -19,6 +19,14 @@ export interface Language extends Choice {
   readonly tag: string;
 }
 
+/** A track that plays. */
+export interface Playing {
+  /** The codec as RFC 6381 states it. */
+  readonly codec: string;
+  /** Bit rate in bit/s, or null if the manifest does not state it. */
+  readonly bitrate: number | null;
+}
+
 export interface Session {
   /**
    * Returns the video renditions, highest first. Empty until the manifest is read, and if the
@@ -31,6 +39,12 @@ export interface Session {
   chooseRendition(id: string | null): void;
   languages(): Language[];
   chooseLanguage(id: string): void;
+  /** Returns the subtitles. None is active while they are off. */
+  subtitles(): Language[];
+  /** Chooses subtitles; `null` turns them off. */
+  chooseSubtitles(id: string | null): void;
+  /** Returns what plays: video and audio. Empty if the player does not tell. */
+  playing(): Playing[];
   close(): Promise<void>;
 }
 

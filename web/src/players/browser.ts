@@ -12,6 +12,8 @@ export const open: OpenSession = async (video, manifest, listener) => {
   const stop = new AbortController();
   const tracks = () => Array.from((video as WithAudioTracks).audioTracks ?? []);
 
+  const texts = () => Array.from(video.textTracks).filter(({ kind }) => kind === "subtitles" || kind === "captions");
+
   video.addEventListener("loadedmetadata", () => listener.ready(), { signal: stop.signal });
   video.addEventListener(
     "error",
@@ -34,6 +36,16 @@ export const open: OpenSession = async (video, manifest, listener) => {
     chooseLanguage(id) {
       for (const track of tracks()) track.enabled = track.id === id;
     },
+    subtitles(): Language[] {
+      return texts().map((track, index) => {
+        const tag = languageTag(track.language);
+        return { id: String(index), tag, label: track.label || languageLabel(tag), active: track.mode === "showing" };
+      });
+    },
+    chooseSubtitles(id) {
+      for (const [index, track] of texts().entries()) track.mode = String(index) === id ? "showing" : "disabled";
+    },
+    playing: () => [],
     async close() {
       stop.abort();
       video.removeAttribute("src");

@@ -23,7 +23,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     },
   });
   player.on(events.STREAM_INITIALIZED, () => listener.ready());
-  for (const change of [events.QUALITY_CHANGE_RENDERED, events.TRACK_CHANGE_RENDERED] as const) {
+  for (const change of [events.QUALITY_CHANGE_RENDERED, events.TRACK_CHANGE_RENDERED, events.TEXT_TRACKS_ADDED] as const) {
     player.on(change, () => listener.changed());
   }
   player.on(events.ERROR, (event) => {
@@ -75,6 +75,20 @@ export const open: OpenSession = async (video, manifest, listener) => {
     chooseLanguage(id) {
       const chosen = track(id);
       if (chosen) player.setCurrentTrack(chosen);
+    },
+    subtitles() {
+      const current = player.isTextEnabled() ? player.getCurrentTextTrackIndex() : -1;
+      return player.getTracksFor("text").map((one, index) => {
+        const tag = languageTag(one.lang);
+        return { id: String(index), tag, label: languageLabel(tag), active: index === current };
+      });
+    },
+    chooseSubtitles(id) {
+      player.setTextTrack(id === null ? -1 : Number(id));
+    },
+    playing() {
+      const current = (["video", "audio"] as const).flatMap((kind) => player.getCurrentRepresentationForType(kind) ?? []);
+      return current.map(({ codecs, bandwidth }) => ({ codec: codecs ?? "", bitrate: bandwidth }));
     },
     async close() {
       player.destroy();

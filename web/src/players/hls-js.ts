@@ -39,7 +39,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
   const hls = new Hls({ enableWorker: false });
 
   hls.on(Events.MANIFEST_PARSED, () => listener.ready());
-  for (const change of [Events.LEVEL_SWITCHED, Events.AUDIO_TRACKS_UPDATED, Events.AUDIO_TRACK_SWITCHED] as const) {
+  for (const change of [Events.LEVEL_SWITCHED, Events.AUDIO_TRACKS_UPDATED, Events.AUDIO_TRACK_SWITCHED, Events.SUBTITLE_TRACKS_UPDATED, Events.SUBTITLE_TRACK_SWITCH] as const) {
     hls.on(change, () => listener.changed());
   }
   hls.on(Events.ERROR, (_, data) => {
@@ -79,6 +79,22 @@ export const open: OpenSession = async (video, manifest, listener) => {
     },
     chooseLanguage(id) {
       hls.audioTrack = Number(id);
+    },
+    subtitles() {
+      return hls.subtitleTracks.map((track, index) => {
+        const tag = languageTag(track.lang);
+        return { id: String(index), tag, label: track.name || languageLabel(tag), active: index === hls.subtitleTrack };
+      });
+    },
+    chooseSubtitles(id) {
+      hls.subtitleTrack = id === null ? -1 : Number(id);
+      hls.subtitleDisplay = id !== null;
+    },
+    playing() {
+      const level = hls.levels[hls.currentLevel];
+      const codecs = [level?.videoCodec, level?.audioCodec].filter((codec) => codec !== undefined);
+      // The bit rate of a level is that of all its tracks.
+      return level && codecs.length > 0 ? [{ codec: codecs.join(", "), bitrate: level.bitrate }] : [];
     },
     async close() {
       hls.destroy();

@@ -32,7 +32,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     });
   };
   player.addEventListener("error", (event) => failed((event as unknown as { detail: unknown }).detail));
-  for (const change of ["adaptation", "variantchanged", "trackschanged"]) {
+  for (const change of ["adaptation", "variantchanged", "trackschanged", "textchanged"]) {
     player.addEventListener(change, () => listener.changed());
   }
   await player.attach(video);
@@ -68,6 +68,24 @@ export const open: OpenSession = async (video, manifest, listener) => {
     chooseLanguage(id) {
       const chosen = player.getAudioTracks()[Number(id)];
       if (chosen) player.selectAudioTrack(chosen);
+    },
+    subtitles() {
+      return player.getTextTracks().map((track) => {
+        const tag = languageTag(track.language);
+        const label = track.label ?? languageLabel(tag);
+        return { id: String(track.id), tag, label, active: track.active };
+      });
+    },
+    chooseSubtitles(id) {
+      player.selectTextTrack(player.getTextTracks().find((track) => String(track.id) === id) ?? null);
+    },
+    playing() {
+      const variant = player.getVariantTracks().find((track) => track.active);
+      const tracks = [
+        [variant?.videoCodec, variant?.videoBandwidth],
+        [variant?.audioCodec, variant?.audioBandwidth],
+      ] as const;
+      return tracks.flatMap(([codec, bitrate]) => (codec ? [{ codec, bitrate: bitrate ?? null }] : []));
     },
     async close() {
       closed = true;
