@@ -24,8 +24,8 @@ pub(crate) struct Config {
     /// Media to serve: a folder, or the URL of an HTTP server or bucket.
     pub(crate) source: Option<String>,
     /// Address and port to listen on, or a list of them. `:8080` stands for all IPv4 networks of
-    /// the machine, `[::]:8080` for IPv6 too, and `unix:/path` for a Unix socket that everyone may
-    /// use who can reach its folder. A client of a socket counts as `127.0.0.1`.
+    /// the machine, `[::]:8080` for IPv6 too, and `unix:/path` for a Unix socket that everyone who
+    /// can reach its folder may use. A client of a socket counts as `127.0.0.1`.
     pub(crate) listen: ListenAddresses,
     /// Address and port of metrics, health checks and purging, or `unix:/path` for a Unix socket
     /// that only the user of the process may use. Without it, metrics and purging are not served.

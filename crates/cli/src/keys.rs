@@ -8,14 +8,14 @@ use std::{fmt::Write as _, fs::OpenOptions, io::Write as _, path::PathBuf};
 
 /// Make a file of random keys for encrypted titles
 ///
-/// The file has a key for video and one for audio, and suits `keys.file` of a rule `[[drm]]`. Only
-/// its owner can read it. A file that exists is not overwritten.
+/// The file has a key for video and one for audio. Name it as `keys.file` in a `[[drm]]` rule of
+/// the configuration. Only its owner can read it. A file that exists is not overwritten.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Keys {
     /// Output: the path of a new file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Make one key for all tracks
+    /// Make a single key for all tracks
     #[arg(long)]
     pub(crate) one: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(flags: &Keys) -> Result<()> {
 /// Returns 32 random hexadecimal digits.
 fn digits(random: &SystemRandom) -> Result<String> {
     let mut bytes = [0_u8; 16];
-    random.fill(&mut bytes).map_err(|_| anyhow!("the system gives no random numbers"))?;
+    random.fill(&mut bytes).map_err(|_| anyhow!("the system provides no random numbers"))?;
     let mut text = String::with_capacity(32);
     bytes.iter().try_for_each(|byte| write!(text, "{byte:02x}"))?;
     Ok(text)

@@ -39,7 +39,7 @@ impl Reloader {
             if let Err(error) = &reloaded {
                 tracing::error!(
                     reason = "reload_refused",
-                    "{error:#}: nothing was reloaded, and the earlier configuration goes on"
+                    "{error:#}: nothing was reloaded, and the earlier configuration stays in use"
                 );
             }
             self.origin.count_reload(reloaded.is_ok());
@@ -66,7 +66,7 @@ impl Reloader {
             old.replace(new);
         }
         (self.log)(filter)?;
-        // Keys of encryption may change without a change of the configuration.
+        // Files of keys may have changed although the configuration has not.
         let concerns_origin = |key: &String| !OUTSIDE_ORIGIN.iter().any(|outside| key.starts_with(outside));
         if changed.iter().any(concerns_origin) || !config.origin.drm.is_empty() {
             let origin = self.origin.clone();
@@ -112,13 +112,13 @@ fn load(flags: &args::Serve, running: &Config) -> Result<Loaded> {
     let read = Config::load(flags)?;
     let mut config = read.clone();
     keep_fixed(&mut config, running);
-    // Metrics of the back ends are those of one registry.
+    // The metrics read the counters of back ends from this registry.
     config.storage.registry = running.storage.registry.clone();
     let (read, before, after) = (values(&read)?, values(running)?, values(&config)?);
     Ok(Loaded { kept: differences(&read, &after), changed: differences(&before, &after), config })
 }
 
-/// Lets settings that cannot change in a running process keep their values.
+/// Resets settings that cannot change in a running process to the values in use.
 fn keep_fixed(config: &mut Config, running: &Config) {
     config.listen = running.listen.clone();
     config.admin = running.admin.clone();
@@ -138,7 +138,7 @@ fn keep_fixed(config: &mut Config, running: &Config) {
     new.http.drain_timeout = old.http.drain_timeout;
 }
 
-/// Returns the value of each key, named with its section.
+/// Returns the value of each key. The name of a key includes its section.
 fn values(config: &Config) -> Result<BTreeMap<String, toml::Value>> {
     fn add(table: toml::Table, section: &str, values: &mut BTreeMap<String, toml::Value>) {
         for (key, value) in table {

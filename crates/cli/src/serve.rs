@@ -41,7 +41,8 @@ const OTHER_FILES: u64 = 1024;
 const MIN_CLOSING_TIME: Duration = Duration::from_secs(2);
 
 /// Number of tasks that a thread of the runtime runs before it looks for events, such as requests
-/// that arrived. A client of a busy server waits for that many, and tokio's default is 61.
+/// that arrived. On a busy server, each client waits for that many tasks. The default of tokio is
+/// 61.
 const TASKS_BEFORE_EVENTS: u32 = 4;
 
 /// Runs until SIGINT or SIGTERM. A second signal ends the process at once.
@@ -144,9 +145,9 @@ async fn serve(flags: args::Serve, config: Config, log: log::Handle) -> Result<(
         // The task ends with the runtime, so metrics can be read while open responses end.
         tokio::spawn(async move { origin.serve_admin(admin, token).await });
     }
-    // Whoever reads the address may send a signal at once.
+    // A program that reads the address below may send a signal at once.
     let signals = StopSignals::listen()?;
-    // If there is nothing to reload, the signal ends the process, as the end of a terminal should.
+    // If there is nothing to reload, SIGHUP ends the process, as it should when a terminal closes.
     let hangups = (config.tls.is_some() || flags.config.is_some()).then(hangups).transpose()?;
     let below = if config.origin.page { "page and player at" } else { "titles below" };
     say(&format!(
@@ -202,7 +203,7 @@ fn admin_url(listener: &Listener, config: &Config, has_token: bool) -> Result<St
     if !has_token && !address.ip().is_loopback() {
         tracing::warn!(
             reason = "admin_open",
-            "whoever reaches the admin address may purge: set admin_token_file"
+            "everyone who can reach the admin address may purge titles: set admin_token_file"
         );
     }
     Ok(format!("metrics at http://{address}/metrics\n"))
@@ -250,7 +251,7 @@ async fn until_second_signal(
     drain_delay: Duration,
     stop: oneshot::Sender<()>,
 ) {
-    // Nobody waits for load balancers in front of a terminal.
+    // A process that is stopped by Ctrl+C has no load balancer that must notice it.
     if signals.next().await == Stop::Terminate && !drain_delay.is_zero() {
         tracing::info!(
             reason = "draining",
@@ -290,7 +291,7 @@ fn cannot_listen(address: &ListenAddress, error: &io::Error) -> anyhow::Error {
         io::ErrorKind::AddrInUse => ": stop the other program, or listen on another address",
         io::ErrorKind::AddrNotAvailable => ": choose an address of this machine, or :PORT for all of them",
         io::ErrorKind::PermissionDenied => {
-            ": ports below 1024 need CAP_NET_BIND_SERVICE, sockets a writable folder"
+            ": a port below 1024 needs CAP_NET_BIND_SERVICE, and a socket needs a writable folder"
         }
         _ => "",
     };

@@ -16,8 +16,8 @@ pub(crate) async fn library(app: &App, request: &Parts) -> Result<Response<Body>
     respond(request, &json)
 }
 
-/// Responds to a health check. A readiness check gets status 503 while the process drains, and
-/// while storage has not been reached since the start.
+/// Responds to a health check. A readiness check gets status 503 with the reason for which this
+/// process should get no new requests, if there is one.
 pub(crate) fn health(app: &App, request: &Parts, is_readiness: bool) -> Result<Response<Body>, Error> {
     let unready = app.unready().filter(|_| is_readiness);
     let text = format!("{{\"status\":\"{}\"}}\n", unready.unwrap_or("ok"));

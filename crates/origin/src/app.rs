@@ -33,7 +33,7 @@ use std::{
 /// requests to storage while others wait for them. A client that takes nothing is noticed after at
 /// most twice this time.
 const PAUSE_AFTER: Duration = Duration::from_millis(250);
-/// Time between two questions to storage after it has failed.
+/// Time between two probes of storage after it has failed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Resources of an origin besides its storage.
@@ -72,7 +72,7 @@ pub(crate) struct App {
     storage: Arc<dyn Storage>,
 }
 
-/// State that a new configuration does not replace.
+/// State that stays when the configuration is replaced.
 struct Kept {
     metrics: Arc<Metrics>,
     responses: Arc<ResponseMemory>,
@@ -101,8 +101,8 @@ impl App {
         Self::with(Kept::new(&resources, &config), storage, resources, config)
     }
 
-    /// Returns the state by a new configuration, with the connections, the counters and the health
-    /// of this one.
+    /// Returns the state for a new configuration. It keeps the connections, the counters, the
+    /// health and the memory of responses of this one.
     pub(crate) fn reconfigured(
         &self,
         storage: Arc<dyn Storage>,

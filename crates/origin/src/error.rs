@@ -132,14 +132,14 @@ pub enum Error {
         /// Most requests for one response.
         limit: usize,
     },
-    /// The keys of an encrypted title cannot be had.
+    /// The keys of an encrypted title could not be read.
     #[error("the keys of the title are not available")]
     KeysUnavailable,
     /// A request for a key without the right token.
     #[error("the key needs a token")]
     KeyDenied,
-    /// The body of a request for a licence of Clear Key is not of the standard's form.
-    #[error("this is no request for a licence of Clear Key")]
+    /// The body of a licence request of Clear Key does not have the form of the standard.
+    #[error("the body is not a licence request of Clear Key")]
     BadLicenceRequest,
     /// A key that the title does not have.
     #[error("the title has no such key")]

@@ -1,4 +1,4 @@
-//! Delivery of keys to players, for demonstrations and for players behind a login of one's own.
+//! Delivers keys to players: to all of them for demonstrations, or to those that send a token.
 
 use crate::{
     Error,
@@ -43,9 +43,9 @@ pub(crate) async fn respond(
     Ok(decide(request, &representation)?.respond_from(&bytes))
 }
 
-/// Most bytes of a request for a licence: some hundreds of KIDs.
+/// Most bytes of the body of a licence request: enough for some hundreds of KIDs.
 const MAX_LICENCE_REQUEST: usize = 16 << 10;
-/// Longest wait for the body of a request for a licence.
+/// Longest wait for the body of a licence request.
 const LICENCE_REQUEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The body of a request for a licence of Clear Key.

@@ -73,7 +73,7 @@ pub fn check_keys(config: &OriginConfig) -> Result<(), String> {
 /// An origin over one storage. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// The state by the current configuration. Each request loads it once.
+    /// The state for the current configuration. Each request loads it once.
     app: Arc<ArcSwap<App>>,
 }
 

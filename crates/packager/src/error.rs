@@ -35,14 +35,15 @@ pub enum PackError {
     /// The clip contains no sample: it begins after the title ends or ends before the title begins.
     #[error("there is nothing in the clip")]
     NothingInClip,
-    /// A track of a title that is to be encrypted has no key.
+    /// The title must be encrypted, and one of its tracks has no key.
     #[error("there is no key for track '{0}'")]
     NoKey(String),
-    /// Several keys claim one track.
-    #[error("several keys are for track '{0}'")]
+    /// Several keys match one track.
+    #[error("several keys match track '{0}'")]
     AmbiguousKey(String),
-    /// The title is to be encrypted, but not in this protocol or form.
-    #[error("the title is encrypted, and is not served as {0}")]
+    /// The title must be encrypted, which the rule does not configure, or latemux does not support,
+    /// for this protocol or form.
+    #[error("the title must be encrypted, which is not configured or not supported for {0}")]
     CannotProtect(&'static str),
     /// The slices of a video sample cannot be found, so that nobody could decrypt it.
     #[error("the video of track '{track}' cannot be encrypted: {problem}")]

@@ -222,8 +222,8 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
     plan_resource(title, address, known, None, None)
 }
 
-/// Plans a response. Of a title with protection, manifests name the keys of segments. Segments are
-/// planned clear, unless their samples are encrypted by `sealing`.
+/// Plans a response. If the title has a protection, manifests name the keys of segments. Segments
+/// are planned clear, unless their samples are encrypted by `sealing`.
 fn plan_resource(
     title: &Title,
     address: &Address,

@@ -1,7 +1,7 @@
-//! The protection of a title: how each protocol is encrypted, and with which key each track.
+//! The protection of a title: how each protocol is encrypted, and which key encrypts each track.
 //!
-//! A title with a protection is never sent clear for want of something: a protocol without a scheme
-//! is refused, and so is a title of which a track has no key. Timed text is always clear.
+//! A title with a protection is never sent clear because something is missing: a protocol without a
+//! scheme is refused, and so is a title with a track that has no key. Timed text is always clear.
 
 use crate::{
     Address, PackError, Resource,
@@ -154,8 +154,8 @@ impl Protection {
         &self.uri
     }
 
-    /// Returns the address that is served in place of another one: where the container is left to
-    /// the origin, it is one that has a scheme.
+    /// Returns the address that is served in place of another one, if any. If a URL does not state
+    /// the container, it is one that has a scheme.
     pub(crate) fn readdressed(&self, address: &Address) -> Option<Address> {
         if self.schemes.hls_ts.is_some() {
             return None;
@@ -193,7 +193,7 @@ impl Protection {
                 Err(PackError::CannotProtect("video other than AVC and HEVC"))
             }
             (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key, systems: &self.systems })),
-            // Timed text beside TS is sent in boxes.
+            // Timed text beside TS is sent in CMAF segments, which need no scheme.
             (None, _) if self.is_served(protocol) => Ok(None),
             _ => Err(PackError::CannotProtect(protocol.name())),
         }
@@ -299,7 +299,7 @@ pub(crate) struct Cover<'a> {
 }
 
 impl Cover<'_> {
-    /// Returns the digest of a response whose clear form has another one.
+    /// Returns the digest of a response, from the digest of its clear form.
     pub(crate) fn digest(&self, clear: u128) -> u128 {
         extended(clear, &format!("{} {}", self.scheme.name(), key_text(self.key)))
     }
@@ -346,7 +346,7 @@ impl Cover<'_> {
         made.map(Bytes::from).collect()
     }
 
-    /// Returns the seal of a segment whose clear form has a digest.
+    /// Returns the seal of a segment, from the digest of its clear form.
     pub(crate) fn seal(&self, clear_digest: u128) -> Seal {
         let digest = self.digest(clear_digest);
         Seal { key: self.key.clone(), iv: self.key.iv_of(clear_digest), digest }
@@ -375,7 +375,7 @@ impl Seal {
         }
     }
 
-    /// Encrypts the segment of a plan without source ranges and transform.
+    /// Encrypts the segment of a plan that has neither source ranges nor a transform.
     pub(crate) fn seal_inline(&self, plan: Plan) -> Plan {
         let mut cipher = SegmentCipher::new(&self.key, self.iv);
         let mut body = BytesMut::new();

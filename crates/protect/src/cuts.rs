@@ -1,13 +1,13 @@
 //! Cuts: where the slices of a video sample begin and end, and the subsamples made of them (ISO/IEC
 //! 23001-7 §9.5).
 //!
-//! Cuts depend on the media alone. They are the same for all keys and schemes, so that they can be
-//! found once and kept.
+//! Cuts depend on the media alone. They are the same for all keys and schemes, so they are found
+//! once and kept.
 
 use crate::Scheme;
 use latemux_isobmff::codec::{Codec, Config, SliceError, SliceReader};
 
-/// Bytes of a block.
+/// Size of a block of AES in bytes.
 const BLOCK: u32 = 16;
 /// Most clear bytes of one subsample.
 const MAX_CLEAR: u32 = u16::MAX as u32;
@@ -15,26 +15,27 @@ const MAX_CLEAR: u32 = u16::MAX as u32;
 /// A slice, with the clear bytes before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes from the end of the slice before: NAL units without a slice, the length of this one,
-    /// and its headers.
+    /// Bytes from the end of the previous slice to the slice data: NAL units without a slice, then
+    /// the length field and the headers of the NAL unit with this slice.
     pub clear: u32,
-    /// Bytes of slice data, up to the end of the NAL unit. 0 for the bytes behind the last slice.
+    /// Bytes of slice data, up to the end of the NAL unit. 0 in the cut that holds the bytes behind
+    /// the last slice.
     pub data: u32,
 }
 
 /// The reason why a sample cannot be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
-    /// A NAL unit that is longer than the rest of its sample.
+    /// A NAL unit is longer than the rest of its sample.
     #[error("a NAL unit goes beyond its sample")]
     BeyondSample,
-    /// A slice whose header cannot be read.
+    /// The header of a slice cannot be read.
     #[error(transparent)]
     Slice(#[from] SliceError),
-    /// More slices than one sample may have.
+    /// A sample has too many slices.
     #[error("a sample has more slices than its subsamples can state")]
     TooMany,
-    /// Cuts of other media than the sample.
+    /// The cuts do not belong to the sample.
     #[error("the slices that were found are not those of the sample")]
     OtherMedia,
 }
@@ -47,7 +48,7 @@ pub struct CutReader {
 }
 
 impl CutReader {
-    /// Creates a reader. `None` for a codec whose samples are not cut into slices.
+    /// Creates a reader. Returns `None` for a codec whose slices this crate cannot find.
     pub fn new(codec: &Codec) -> Option<Self> {
         let (slices, length_size) = match &codec.config {
             Config::Avc(avc) => (SliceReader::avc(avc), avc.nal_length_size),
@@ -86,12 +87,12 @@ impl CutReader {
     }
 }
 
-/// Samples have at most 4 GiB, by the type of their sizes.
+/// Converts a size. Samples have less than 4 GiB, because their sizes have 32 bits.
 fn bytes(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A stretch of clear bytes, and of protected bytes after it.
+/// Clear bytes, and protected bytes after them, as `senc` states them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subsample {
     /// Clear bytes.
@@ -109,7 +110,7 @@ pub struct Subsample {
 /// Slice data of less than a block stays clear.
 ///
 /// # Errors
-/// [`CutError::TooMany`] if the sizes of their boxes cannot state so many.
+/// [`CutError::TooMany`] if the boxes cannot describe so many subsamples.
 pub fn subsamples(scheme: Scheme, cuts: &[Cut], subsamples: &mut Vec<Subsample>) -> Result<(), CutError> {
     let first = subsamples.len();
     let mut clear = 0;

@@ -16,12 +16,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 pub struct KeyId([u8; 16]);
 
 impl KeyId {
-    /// Returns the ID of 16 bytes. `None` for 0.
+    /// Returns the ID that consists of these bytes, or `None` if all of them are 0.
     pub fn new(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// Returns the ID of 16 bytes of a digest, with another in place of 0.
+    /// Returns the ID that consists of 16 bytes of a digest. If all of them are 0, another ID takes
+    /// its place.
     pub fn of_digest(bytes: [u8; 16]) -> Self {
         Self::new(bytes).unwrap_or(Self([1; 16]))
     }
@@ -30,9 +31,7 @@ impl KeyId {
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
-}
 
-impl KeyId {
     /// Returns the ID in the byte order of a GUID: its first three fields are little-endian.
     pub fn guid(&self) -> [u8; 16] {
         const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -90,7 +89,7 @@ impl FromStr for KeyId {
 pub struct Key([u8; 16]);
 
 impl Key {
-    /// Returns the key of 16 bytes.
+    /// Returns the key that consists of these bytes.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -98,7 +97,7 @@ impl Key {
     /// Parses 32 hexadecimal digits.
     ///
     /// # Errors
-    /// A sentence without the text.
+    /// Returns a sentence for the operator, which does not repeat the text.
     pub fn from_hex(text: &str) -> Result<Self, &'static str> {
         hex(text).map(|bytes| Self(*bytes)).ok_or("a key has 32 hexadecimal digits")
     }
@@ -115,7 +114,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A key with its ID, and the IV that is given with it, if any.
+/// A key with its ID, and with the IV that was given with it, if any.
 pub struct ContentKey {
     id: KeyId,
     key: Key,
@@ -140,7 +139,7 @@ impl ContentKey {
         &self.key
     }
 
-    /// Returns the IV that is given with the key.
+    /// Returns the IV that was given with the key.
     pub const fn iv(&self) -> Option<[u8; 16]> {
         self.iv
     }
@@ -152,8 +151,9 @@ impl ContentKey {
         std::array::from_fn(|i| encrypted[i])
     }
 
-    /// Returns the IV of the bytes with a digest: that given with the key, or else one that no
-    /// other digest has under this key, and that nobody without the key can predict.
+    /// Returns the IV of a segment whose clear bytes have this digest. If no IV was given with the
+    /// key, it is the encrypted digest. Under this key, no other digest then has the same IV, and
+    /// nobody without the key can predict it.
     pub fn iv_of(&self, digest: u128) -> [u8; 16] {
         // A block cipher maps no two blocks to the same one.
         self.iv.unwrap_or_else(|| self.encrypt_block(digest.to_le_bytes()))
@@ -161,18 +161,18 @@ impl ContentKey {
 
     /// Returns the IV of a sample in `cenc`: the first counter of its keystream.
     ///
-    /// It is a pseudo-random block for each object, to whose lower half the sample's offset in the
-    /// object is added. A sample uses no more counters than it has bytes. Samples that do not
-    /// overlap therefore never share a counter, and those of two objects only if 64 random bits are
-    /// equal. The highest bit of the lower half is 0, so that it never overflows: decryptors differ
-    /// in what they do then.
+    /// Each object has a pseudo-random block. The sample's offset in the object is added to the
+    /// lower half of this block. A sample uses no more counters than it has bytes. Samples that do
+    /// not overlap therefore never share a counter, and samples of two objects share one only if 64
+    /// random bits are equal. The highest bit of the lower half is 0, so counting never overflows
+    /// it. Decryptors differ in what they do after an overflow.
     pub fn counter_of(&self, fingerprint: u128, offset: u64) -> [u8; 16] {
         let block = u128::from_be_bytes(self.encrypt_block(fingerprint.to_le_bytes()));
         let low = (block & u128::from(u64::MAX >> 2)) + u128::from(offset & (u64::MAX >> 2));
         (block >> 64 << 64 | low).to_be_bytes()
     }
 
-    /// Returns the IV of all samples in `cbcs`: that given with the key, or else its ID.
+    /// Returns the IV of all samples in `cbcs`: the one given with the key, or else the key's ID.
     pub fn constant_iv(&self) -> [u8; 16] {
         self.iv.unwrap_or(self.id.0)
     }
@@ -204,7 +204,7 @@ impl fmt::Debug for ContentKey {
 /// Parses the 32 hexadecimal digits of an IV, with or without `0x` before them.
 ///
 /// # Errors
-/// A sentence for the operator.
+/// Returns a sentence for the operator if the text has another form.
 pub fn parse_iv(text: &str) -> Result<[u8; 16], &'static str> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
     hex(digits).map(|bytes| *bytes).ok_or("an IV has 32 hexadecimal digits")

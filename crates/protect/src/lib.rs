@@ -6,6 +6,7 @@
 //! - [`key`]: content keys and their IDs
 //! - [`segment_cipher`]: AES-128 of HLS, which encrypts whole segments
 //! - [`cuts`]: the slices of video samples, and the subsamples made of them
+//! - [`packed_cuts`]: cuts in the compact form in which they are kept
 //! - [`sample_cipher`]: `cenc` and `cbcs`, which encrypt the samples of segments
 //! - [`samples`]: the encryption of a segment's samples, and what its `senc` states of it
 //! - [`systems`]: what DRM systems need to request a licence
@@ -40,7 +41,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Returns the scheme of a name in configuration files.
+    /// Returns the scheme that configuration files call by this name.
     pub fn of_name(name: &str) -> Option<Self> {
         [Self::Aes128, Self::Cenc, Self::Cbcs].into_iter().find(|scheme| scheme.name() == name)
     }
@@ -50,8 +51,9 @@ impl Scheme {
         !matches!(self, Self::Aes128)
     }
 
-    /// Returns the most subsamples of one sample. Their size is stated in one byte: an IV of 16
-    /// bytes (`cenc`), a count of 2 bytes, and 6 bytes each.
+    /// Returns the largest number of subsamples of one sample. `saiz` states the size of their
+    /// description in one byte. It consists of an IV of 16 bytes (only in `cenc`), a count of 2
+    /// bytes, and 6 bytes for each subsample.
     pub const fn max_subsamples(self) -> usize {
         match self {
             Self::Cenc => (255 - 16 - 2) / 6,

@@ -1,9 +1,9 @@
-//! Cuts of consecutive samples in few bytes, to be kept.
+//! Cuts of consecutive samples, packed into few bytes so that they can be kept in memory.
 
 use crate::cuts::{Cut, CutError};
 
 /// The cuts of consecutive samples: for each sample the number of its cuts, and for each cut its
-/// clear bytes and its data. All numbers are in groups of 7 bits, the lowest first.
+/// clear bytes and its data. Each number is stored in groups of 7 bits, the lowest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PackedCuts(Vec<u8>);
 

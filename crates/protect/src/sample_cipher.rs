@@ -8,7 +8,7 @@ use cbc::cipher::{BlockModeEncrypt, InnerIvInit, StreamCipher, array::Array};
 use ctr::{Ctr64BE, CtrCore};
 use std::{collections::VecDeque, fmt};
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: usize = 16;
 /// `cbcs` of video encrypts one block of ten.
 const PATTERN: usize = 10;
@@ -31,8 +31,8 @@ pub struct Span {
     pub clear: u32,
     /// Protected bytes.
     pub protected: u32,
-    /// IV from which the protected bytes are encrypted. `None` continues the counter of the span
-    /// before.
+    /// IV with which the encryption of the protected bytes begins. With `None`, the counter of the
+    /// previous span continues.
     pub iv: Option<[u8; 16]>,
 }
 
@@ -44,7 +44,7 @@ pub struct SampleCipher {
     state: State,
     /// Blocks of the current protected bytes so far.
     blocks: usize,
-    /// Bytes of a block that is to be encrypted and is not complete yet.
+    /// Bytes of a block that is not complete yet, and is encrypted when it is.
     held: [u8; BLOCK],
     held_len: usize,
 }
@@ -97,8 +97,8 @@ impl SampleCipher {
         start
     }
 
-    /// Takes the next bytes and appends what is known of their encrypted form. Bytes behind the
-    /// last span are left out: nothing is sent clear that no span calls clear.
+    /// Takes the next bytes, and appends their encrypted form as far as blocks are complete. Bytes
+    /// behind the last span are left out, so no byte is sent clear unless a span says so.
     pub fn write(&mut self, mut input: &[u8], out: &mut BytesMut) {
         while let Some(span) = self.spans.front_mut() {
             if span.clear > 0 {
@@ -111,8 +111,8 @@ impl SampleCipher {
             if span.clear > 0 {
                 return;
             }
-            // Even without protected bytes of its own, so that no counter runs on into another
-            // sample.
+            // A span without protected bytes also begins anew, so that no counter continues in
+            // another sample.
             if let Some(iv) = span.iv.take() {
                 self.blocks = 0;
                 self.state = match self.pattern {
@@ -141,7 +141,7 @@ impl SampleCipher {
         }
     }
 
-    /// Encrypts bytes of which, with these, `left` are protected.
+    /// Encrypts bytes of a span that has `left` protected bytes left, including these.
     fn protect(&mut self, mut input: &[u8], left: usize, out: &mut BytesMut) {
         if matches!(self.state, State::None) {
             // Without an IV nothing is sent: the body is shorter than planned, and is aborted.
@@ -153,7 +153,7 @@ impl SampleCipher {
             counter.apply_keystream(out.get_mut(start..).unwrap_or_default());
             return;
         }
-        // Bytes up to the end of the range that have not been sent.
+        // Protected bytes of the span that have not been sent yet.
         let mut left = left + self.held_len;
         while !input.is_empty() {
             if left < BLOCK {

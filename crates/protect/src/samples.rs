@@ -15,7 +15,7 @@ pub struct SampleSeal<'a> {
     pub key: &'a ContentKey,
     /// `cenc` or `cbcs`.
     pub scheme: Scheme,
-    /// True for video, whose slices are encrypted. Of other tracks, whole samples are.
+    /// True for video, in which slice data is encrypted. In other tracks, whole samples are.
     pub is_video: bool,
     /// Digest of the object that holds the samples.
     pub fingerprint: u128,
@@ -28,7 +28,7 @@ pub struct SealedSamples {
     pub samples: usize,
     /// Information of all samples, for `senc`.
     pub entries: Vec<u8>,
-    /// Bytes of the information of each sample. Empty if samples have none.
+    /// Size of the information of each sample in bytes. Empty if samples have none.
     pub sizes: Vec<u8>,
     spans: VecDeque<Span>,
     pattern: Pattern,
@@ -44,8 +44,8 @@ impl SampleSeal<'_> {
         }
     }
 
-    /// Prepares samples, each given by its offset in the object and its size. `cuts` are those of
-    /// all samples of video.
+    /// Prepares the encryption of samples, each given by its offset in the object and its size. For
+    /// video, `cuts` are the cuts of all these samples.
     ///
     /// # Errors
     /// [`CutError::OtherMedia`] if video has no cuts, or those of other samples;
@@ -92,7 +92,8 @@ impl SampleSeal<'_> {
             for (number, piece) in pieces.iter().enumerate() {
                 sealed.entries.extend_from_slice(&piece.clear.to_be_bytes());
                 sealed.entries.extend_from_slice(&piece.protected.to_be_bytes());
-                // A counter runs on over the sample, a chain begins anew.
+                // In `cenc`, the counter continues within a sample. In `cbcs`, each subsample
+                // begins a new chain.
                 let begins = if has_ivs { number == 0 } else { piece.protected > 0 };
                 let (clear, protected) = (piece.clear.into(), piece.protected);
                 sealed.spans.push_back(Span { clear, protected, iv: begins.then_some(iv) });

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use cbc::cipher::{BlockModeEncrypt, InnerIvInit, array::Array};
 use std::fmt;
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: usize = 16;
 
 /// Encrypts the bytes of one segment in order.
@@ -25,7 +25,7 @@ impl SegmentCipher {
         Self { chain, held: [0; BLOCK], held_len: 0 }
     }
 
-    /// Returns the number of encrypted bytes of `clear` bytes.
+    /// Returns the length of the encrypted form of `clear` bytes.
     pub const fn encrypted_len(clear: u64) -> u64 {
         clear - clear % BLOCK as u64 + BLOCK as u64
     }

@@ -33,7 +33,7 @@ impl DrmSystem {
         }
     }
 
-    /// Returns the system of a name in configuration files.
+    /// Returns the system that configuration files call by this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|system| system.name() == name)
     }
@@ -54,8 +54,8 @@ impl DrmSystem {
         uuid(&self.id())
     }
 
-    /// Returns the `pssh` box for a key (ISO/IEC 23001-7 §8.1). `None` for FairPlay. That of Clear
-    /// Key is the common one, which names only the KID.
+    /// Returns the `pssh` box for a key (ISO/IEC 23001-7 §8.1), or `None` for FairPlay, which has
+    /// none. Clear Key has the common one, which states only the KID.
     pub fn pssh(self, key: &ContentKey, scheme: Scheme) -> Option<Vec<u8>> {
         match self {
             Self::Widevine => Some(pssh_box(&self.id(), &[], &widevine_data(key.id(), scheme))),
@@ -99,8 +99,8 @@ fn widevine_data(id: KeyId, scheme: Scheme) -> Vec<u8> {
     data
 }
 
-/// Returns the PlayReady Object of a key: one record with its header ([MS-PRHEADER] of PlayReady):
-/// of version 4.0.0.0 for AES-CTR, which all clients read, and 4.3.0.0 for AES-CBC.
+/// Returns the PlayReady Object of a key ([MS-PRHEADER] of PlayReady). Its only record is a header:
+/// of version 4.0.0.0 for AES-CTR, which all clients read, or 4.3.0.0 for AES-CBC.
 pub fn playready_object(key: &ContentKey, scheme: Scheme) -> Vec<u8> {
     let kid = STANDARD.encode(key.id().guid());
     let (version, data) = if scheme == Scheme::Cbcs {

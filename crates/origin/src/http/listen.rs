@@ -47,7 +47,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Rights to a socket that only the user of this process may use.
 const OWNER_ONLY: u32 = 0o600;
-/// Rights to a socket that every user of the machine may use who can reach its folder.
+/// Rights to a socket that all users of the machine may use if they can reach its folder.
 const EVERYONE: u32 = 0o666;
 
 /// Listens on a Unix socket that only the user of this process may use. A socket that another
@@ -60,8 +60,8 @@ pub fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     bind_unix(path, OWNER_ONLY)
 }
 
-/// Listens on a Unix socket for clients, such as a proxy that another user runs: whoever can reach
-/// its folder may use it. Otherwise it is like [`listen_unix`].
+/// Listens on a Unix socket for clients, such as a proxy that another user runs. Everyone who can
+/// reach its folder may use it. Otherwise it is like [`listen_unix`].
 ///
 /// # Errors
 /// `AddrInUse` if another process listens there, `AlreadyExists` if the path is no socket, and
@@ -80,7 +80,7 @@ fn bind_unix(path: &Path, rights: u32) -> io::Result<UnixListener> {
         }
         _ => {}
     }
-    // The socket gets its name only when it has its rights.
+    // The socket gets its name only after its rights are set.
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let unfinished = Path::new(&unfinished);
@@ -117,8 +117,8 @@ impl From<UnixListener> for Listener {
 pub(crate) type Stream = Either<TcpStream, UnixStream>;
 
 impl Listener {
-    /// Accepts the next connection. The peer of one by a Unix socket is on this machine, so it
-    /// counts as 127.0.0.1.
+    /// Accepts the next connection. Connections to a Unix socket come from this machine, so their
+    /// peer counts as 127.0.0.1.
     pub(crate) async fn accept(&self) -> io::Result<(Stream, IpAddr)> {
         match self {
             Self::Tcp(listener) => {

@@ -31,13 +31,14 @@ impl Access {
                 {
                     Self::Token(token.as_bytes().into())
                 }
-                Ok(_) => Self::Broken("a token of keys consists of letters, digits and -._~".into()),
+                Ok(_) => Self::Broken("the token for keys may contain only letters, digits and -._~".into()),
                 Err(problem) => Self::Broken(problem.into()),
             },
         }
     }
 
-    /// Returns a sentence for the operator if nobody can get keys though the configuration says so.
+    /// Returns a sentence for the operator if nobody can get keys, although the configuration says
+    /// that they are served.
     pub(super) fn problem(&self) -> Option<&str> {
         if let Self::Broken(problem) = self { Some(problem) } else { None }
     }

@@ -1,19 +1,19 @@
-//! Encrypted segments: as a whole, or sample by sample.
+//! Encrypted segments: encrypted as a whole, or sample by sample.
 
 use crate::part::{Transform, Trimmed};
 use bytes::BytesMut;
 use latemux_protect::{SampleCipher, SegmentCipher};
 use std::ops::Range;
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: u64 = 16;
 
-/// Encrypts a segment, after another transform has made it, if any.
+/// Encrypts a segment as a whole. `inner` is the transform that makes it, if it needs one.
 #[derive(Debug)]
 pub(crate) struct EncryptedSegment {
     cipher: SegmentCipher,
     inner: Option<Box<dyn Transform>>,
-    /// Bytes of the clear segment.
+    /// Length of the clear segment in bytes.
     clear: u64,
 }
 

@@ -1,7 +1,8 @@
 //! The I-frames of a video track, each sent alone.
 //!
-//! An I-frame is a sync sample, or the first sample of a segment if that is none. Of tracks whose
-//! samples are unknown, only the sync samples at the start of fragments are known.
+//! Every sync sample is an I-frame. So is the first sample of a segment, even if it is no sync
+//! sample. If the samples of a track are unknown, only the sync samples at the start of fragments
+//! are I-frames.
 
 use latemux_index::{
     Title, Track,
@@ -9,7 +10,8 @@ use latemux_index::{
     title::{Segment, TitleTrack},
 };
 
-/// Most I-frames that manifests list. Of video with more, each segment's first one is listed.
+/// Most I-frames that manifests list. If a video has more, only the first one of each segment is
+/// listed.
 pub(crate) const MAX_IFRAMES: usize = 100_000;
 
 /// One I-frame.
@@ -19,7 +21,8 @@ pub(crate) struct IFrame {
     pub(crate) segment: u32,
     /// Index of the sample, or of the fragment that starts with it.
     pub(crate) index: u32,
-    /// Time from which on it is shown, in track ticks: that of the segment for its first I-frame.
+    /// Time at which it begins to be shown, in track ticks. For the first I-frame of a segment,
+    /// this is the start of the segment.
     pub(crate) start: i64,
 }
 
@@ -32,7 +35,7 @@ pub(crate) fn of_track(title: &Title, track: usize) -> Vec<IFrame> {
         frames.push(IFrame { segment: segment.number, index: segment.cut.start, start: segment.start });
         for index in later(track, &segment) {
             let Some(start) = track.sync_time(index) else { continue };
-            // Times of damaged media may not ascend.
+            // Times of damaged media may decrease.
             if start >= segment.end || frames.last().is_some_and(|before| start <= before.start) {
                 continue;
             }
@@ -76,7 +79,8 @@ pub(crate) fn at_place(track: &Track, segment: &Segment, place: u32) -> Option<u
     track.nth_sync(before.checked_add(later)?).filter(|&index| index < segment.cut.end)
 }
 
-/// Returns the I-frames of a track as segments of one sample or fragment each, up to the next one.
+/// Returns the I-frames of a track as segments. Each has one sample or fragment, and lasts until
+/// the next I-frame.
 pub(crate) fn as_segments(title_track: &TitleTrack, frames: &[IFrame]) -> Vec<Segment> {
     let end = title_track.times.last().copied().unwrap_or_default();
     let ends = frames.iter().skip(1).map(|next| next.start).chain([end]);
@@ -92,11 +96,12 @@ pub(crate) fn as_segments(title_track: &TitleTrack, frames: &[IFrame]) -> Vec<Se
 /// The I-frames of a DASH trick mode set.
 #[derive(Debug)]
 pub(crate) struct TrickFrames {
-    /// The sync samples, up to the next one.
+    /// The sync samples. Each lasts until the next one.
     pub(crate) frames: Vec<Segment>,
-    /// Number of the first one in the whole title, 1-based.
+    /// Number of the first of them in the whole title, 1-based.
     pub(crate) first: u32,
-    /// Frames of the video for each I-frame, rounded down. `None` if they are unknown.
+    /// Average number of frames from one I-frame to the next, rounded down. `None` if the number of
+    /// frames is unknown.
     pub(crate) every: Option<u32>,
 }
 
@@ -124,7 +129,7 @@ pub(crate) fn for_trick_mode(title: &Title, track: usize) -> Option<TrickFrames>
     let frames = timed.iter().zip(ends).map(|(&(index, start), end)| {
         (start >= 0 && end > start).then_some(Segment { number: 0, start, end, cut: index..index + 1 })
     });
-    // Numbers leave no gap, so times that do not ascend cannot be left out.
+    // The numbers of I-frames have no gaps, so none can be left out, even if its time decreases.
     let frames: Vec<Segment> = frames.collect::<Option<_>>()?;
     Some(TrickFrames { frames, first: of_title.syncs_before(start).saturating_add(1), every })
 }

@@ -67,7 +67,7 @@ impl Turns {
             return;
         }
         self.change_waiting(|waiting| waiting.push_back(task.clone()));
-        // A turn may have ended meanwhile, whose task saw that none waited.
+        // Meanwhile, a turn may have ended and found no task that waits.
         if self.try_take() {
             self.pass_on();
         }
@@ -90,7 +90,7 @@ impl Turns {
                 }
             }
             self.free.fetch_add(1, SeqCst);
-            // A task may have begun to wait meanwhile, which saw that no turn was free.
+            // Meanwhile, a task may have found no free turn and begun to wait.
             if self.count.load(SeqCst) == 0 || !self.try_take() {
                 return;
             }
@@ -150,7 +150,7 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // An end of the poll between the two attempts makes a third one necessary.
+        // If the poll ends between the two attempts, both fail, and the first must be repeated.
         loop {
             if self.change(IDLE, WOKEN) {
                 return self.turns.give_to(self);

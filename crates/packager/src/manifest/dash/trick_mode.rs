@@ -17,7 +17,8 @@ use crate::{
 use latemux_index::title::Segment;
 use latemux_isobmff::time::Round;
 
-/// Least height in pixels of the rendition whose I-frames are listed, if one has it.
+/// Least height in pixels of the rendition whose I-frames are listed. If no rendition has it, those
+/// of the tallest one are listed.
 const LEAST_HEIGHT: u16 = 240;
 
 /// The I-frames of one rendition.
