@@ -26,7 +26,8 @@ pub(crate) fn run(flags: &Keys) -> Result<()> {
     let kinds: &[Option<&str>] = if flags.one { &[None] } else { &[Some("video"), Some("audio")] };
     let mut entries = Vec::new();
     for kind in kinds {
-        let (kid, key) = (digits(&random)?, digits(&random)?);
+        let kid = digits(&random)?;
+        let key = digits(&random)?;
         let tracks = kind.map(|kind| format!(", \"tracks\": \"type==\\\"{kind}\\\"\"")).unwrap_or_default();
         entries.push(format!("  {{\"kid\": \"{kid}\", \"key\": \"{key}\"{tracks}}}"));
     }

@@ -70,12 +70,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     let urls = flags.urls()?;
     let job = flags.job(urls.clone())?;
     let connections = job.connections(flags.streams).saturating_add(flags.competing);
-    let wanted = connections.saturating_add(FILES);
-    let allowed = open_files::raise_limit(wanted);
-    ensure!(
-        allowed >= wanted,
-        "{wanted} open files are needed, but this system allows {allowed}: use fewer players or a higher limit (ulimit -Hn)"
-    );
+    allow_open_files(connections.saturating_add(FILES))?;
     let start_at = flags.start_at.as_deref().map(start_time).transpose()?;
     let behaviour = flags.behaviour()?;
     let network = Arc::new(flags.trust.network()?);
@@ -101,19 +96,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
             }
         }
         let page = monitor::PendingPage::new(flags, observed.hosts()).await?;
-        match start_at.map(|at| at.duration_since(wall_clock())) {
-            Some(Ok(wait)) => {
-                say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
-                    () = &mut stop => bail!("stopped before the start"),
-                }
-            }
-            // Other machines have already started.
-            Some(Err(late)) => {
-                say(&format!("starting {:.1} s late\n", late.duration().as_secs_f64()))?;
-            }
-            None => {}
+        if let Some(time) = start_at {
+            wait_until(time, &mut stop).await?;
         }
         observed.start().await?;
         part.started = millis(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
@@ -157,6 +141,36 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     }
     ensure!(!stopped, "stopped: the results are partial");
     observed?;
+    check_results(&part)
+}
+
+/// Raises the limit of open files, or fails if the system does not allow so many.
+fn allow_open_files(wanted: u64) -> Result<()> {
+    let allowed = open_files::raise_limit(wanted);
+    ensure!(
+        allowed >= wanted,
+        "{wanted} open files are needed, but this system allows {allowed}: use fewer players or a higher limit (ulimit -Hn)"
+    );
+    Ok(())
+}
+
+/// Waits for the time to start. Fails if `stop` resolves before.
+async fn wait_until(time: SystemTime, stop: &mut (impl Future<Output = ()> + Unpin)) -> Result<()> {
+    match time.duration_since(wall_clock()) {
+        Ok(wait) => {
+            say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => Ok(()),
+                () = stop => bail!("stopped before the start"),
+            }
+        }
+        // Other machines have already started.
+        Err(late) => say(&format!("starting {:.1} s late\n", late.duration().as_secs_f64())),
+    }
+}
+
+/// Fails if requests or players of a run have failed.
+fn check_results(part: &Part) -> Result<()> {
     let total = part.results.total();
     ensure!(total.failed() == 0, "{} of {} requests failed", total.failed(), total.count);
     let competing = &part.results.competing.requests;

@@ -88,7 +88,8 @@ impl StreamsModel {
             queue: self.queue.0.as_secs_f64(),
             loss: self.loss,
         };
-        let (chunk, gap) = (self.chunk.0 as f64, self.gap.0.as_secs_f64());
+        let chunk = self.chunk.0 as f64;
+        let gap = self.gap.0.as_secs_f64();
         (link, Streams { count: f64::from(self.streams), chunk, gap })
     }
 }
@@ -167,7 +168,8 @@ fn rows(sweep: &Sweep, link: Link, streams: Streams) -> Result<String> {
     let symbols: Vec<&str> = terms(&link, &streams).iter().map(|term| term.symbol).collect();
     let mut out = format!("{},{}\r\n", sweep.parameter.name(), symbols.join(","));
     for value in sweep.values() {
-        let (mut link, mut streams) = (link, streams);
+        let mut link = link;
+        let mut streams = streams;
         sweep.parameter.set(&mut link, &mut streams, value);
         check(&link, &streams)?;
         out.push_str(&sweep::rounded(value));

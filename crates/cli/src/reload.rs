@@ -47,7 +47,8 @@ impl Reloader {
     }
 
     async fn reload(&mut self) -> Result<()> {
-        let (flags, running) = (self.flags.clone(), self.config.clone());
+        let flags = self.flags.clone();
+        let running = self.config.clone();
         let loaded = spawn_blocking(move || load(&flags, &running)).await??;
         let Loaded { config, kept, changed } = loaded;
         let is_other_storage = changed.iter().any(|key| key == "source" || key.starts_with("storage."));
@@ -76,7 +77,8 @@ impl Reloader {
                 write: opened.write.clone(),
                 source_options: config.storage.clone(),
             };
-            let (storage, settings) = (opened.storage.clone(), config.origin.clone());
+            let storage = opened.storage.clone();
+            let settings = config.origin.clone();
             spawn_blocking(move || origin.reconfigure(storage, resources, settings)).await?;
         }
         if is_other_storage {
@@ -114,7 +116,9 @@ fn load(flags: &args::Serve, running: &Config) -> Result<Loaded> {
     keep_fixed(&mut config, running);
     // The metrics read the counters of back ends from this registry.
     config.storage.registry = running.storage.registry.clone();
-    let (read, before, after) = (values(&read)?, values(running)?, values(&config)?);
+    let read = values(&read)?;
+    let before = values(running)?;
+    let after = values(&config)?;
     Ok(Loaded { kept: differences(&read, &after), changed: differences(&before, &after), config })
 }
 
@@ -130,7 +134,8 @@ fn keep_fixed(config: &mut Config, running: &Config) {
     }
     config.cache = running.cache.clone();
     config.log.json = running.log.json;
-    let (new, old) = (&mut config.origin, &running.origin);
+    let new = &mut config.origin;
+    let old = &running.origin;
     new.memory.responses = old.memory.responses;
     new.http.max_connections = old.http.max_connections;
     new.http.max_connections_per_address = old.http.max_connections_per_address;

@@ -141,7 +141,8 @@ async fn serve(flags: args::Serve, config: Config, log: log::Handle) -> Result<(
     let mut admin_line = String::new();
     if let Some(admin) = admin {
         admin_line = admin_url(&admin, &config, opened.token.is_some())?;
-        let (origin, token) = (origin.clone(), opened.token.clone());
+        let origin = origin.clone();
+        let token = opened.token.clone();
         // The task ends with the runtime, so metrics can be read while open responses end.
         tokio::spawn(async move { origin.serve_admin(admin, token).await });
     }
@@ -158,8 +159,10 @@ async fn serve(flags: args::Serve, config: Config, log: log::Handle) -> Result<(
     ))?;
     let tls = opened.tls.clone();
     if let Some(hangups) = hangups {
-        let (cache, indexes) = (cache.clone(), indexes.clone());
-        let (config, origin) = (config.clone(), origin.clone());
+        let cache = cache.clone();
+        let indexes = indexes.clone();
+        let config = config.clone();
+        let origin = origin.clone();
         let reloader = Reloader { flags, config, opened, origin, log, cache, indexes, waiting };
         tokio::spawn(reloader.run(hangups));
     }
@@ -345,7 +348,8 @@ async fn keep_trying(storage: Arc<dyn Storage>, origin: Origin) {
 
 pub(crate) fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    let (cert, key) = (tls.cert.display(), tls.key.display());
+    let cert = tls.cert.display();
+    let key = tls.key.display();
     let named = || format!("cannot use the TLS certificate and key {cert} and {key}");
     Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).with_context(named)
 }

@@ -85,7 +85,8 @@ fn licence_of(protection: &Protection, request: &LicenceRequest) -> Result<Strin
         let bytes: [u8; 16] =
             bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(Error::BadLicenceRequest)?;
         let Some(key) = KeyId::new(bytes).and_then(|id| protection.key(id)) else { continue };
-        let (id, secret) = (URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(key.key().expose()));
+        let id = URL_SAFE_NO_PAD.encode(bytes);
+        let secret = URL_SAFE_NO_PAD.encode(key.key().expose());
         keys.push(format!(r#"{{"kty":"oct","kid":"{id}","k":"{secret}"}}"#));
     }
     if keys.is_empty() {

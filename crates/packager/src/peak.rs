@@ -36,12 +36,14 @@ fn by_trying_all(
     mut steps: usize,
 ) -> Result<Option<Run>, TooManySteps> {
     let limited = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
-    let (least, most) = (limited(target.div_ceil(2)), limited(target.saturating_mul(3) / 2));
+    let least = limited(target.div_ceil(2));
+    let most = limited(target.saturating_mul(3) / 2);
     let mut highest: Option<(u64, u64)> = None;
     for start in 0..segments.len() {
         // 64 bits suffice, because an index has less than 2^32 samples, each with a size and a
         // duration of 32 bits. A product of two such sums is one instruction.
-        let (mut bytes, mut ticks) = (0_u64, 0_u64);
+        let mut bytes = 0_u64;
+        let mut ticks = 0_u64;
         for segment in segments.iter().skip(start) {
             steps = steps.checked_sub(1).ok_or(TooManySteps)?;
             bytes = bytes.saturating_add(segment.bytes);

@@ -331,8 +331,11 @@ impl Cover<'_> {
         if !self.scheme.is_of_samples() {
             return 0;
         }
-        let (senc, saiz, saio) = (16, 17, 20);
-        let (iv, slices) = (if self.scheme == Scheme::Cenc { 16 } else { 0 }, if is_video { 8 } else { 0 });
+        let senc = 16;
+        let saiz = 17;
+        let saio = 20;
+        let iv = if self.scheme == Scheme::Cenc { 16 } else { 0 };
+        let slices = if is_video { 8 } else { 0 };
         match iv + slices {
             0 => senc,
             // Frames differ in their number of slices, and `saiz` has a byte for each.

@@ -77,7 +77,8 @@ impl SampleCipher {
     /// the last point before it where a chain or a counter begins. Returns their number. Must be
     /// called before any input is written.
     pub fn skip(&mut self, position: u64) -> u64 {
-        let (mut at, mut restart) = (0_u64, (0, 0));
+        let mut at = 0_u64;
+        let mut restart = (0, 0);
         for (index, span) in self.spans.iter().enumerate() {
             if at > position {
                 break;

@@ -69,7 +69,8 @@ impl SampleSeal<'_> {
             (true, None) => return Err(CutError::OtherMedia),
             (false, _) => None,
         };
-        let (mut of_sample, mut pieces) = (Vec::new(), Vec::new());
+        let mut of_sample = Vec::new();
+        let mut pieces = Vec::new();
         for (offset, size) in samples {
             let iv = match self.scheme {
                 Scheme::Cenc => self.key.counter_of(self.fingerprint, offset),
@@ -95,7 +96,8 @@ impl SampleSeal<'_> {
                 // In `cenc`, the counter continues within a sample. In `cbcs`, each subsample
                 // begins a new chain.
                 let begins = if has_ivs { number == 0 } else { piece.protected > 0 };
-                let (clear, protected) = (piece.clear.into(), piece.protected);
+                let clear = piece.clear.into();
+                let protected = piece.protected;
                 sealed.spans.push_back(Span { clear, protected, iv: begins.then_some(iv) });
             }
             sealed.push_size(start);

@@ -320,7 +320,9 @@ impl Load {
             "--buffer must be above 0, and not below --start-buffer"
         );
         ensure!(self.seek_rate >= 0.0 && self.seek_rate.is_finite(), "--seek-rate must not be below 0");
-        let (seek_rate, text, chunking) = (self.seek_rate, self.text, self.chunking()?);
+        let seek_rate = self.seek_rate;
+        let text = self.text;
+        let chunking = self.chunking()?;
         Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate, text, chunking })
     }
 

@@ -56,7 +56,8 @@ impl Monitor {
         // The first tick would be at once.
         clock.reset();
         let live = page.map(|page| page.open(recorder.clone()));
-        let (before, meter) = (Counts::default(), Meter::default());
+        let before = Counts::default();
+        let meter = Meter::default();
         Self { recorder, bar, clock, ticks: 0, before, meter, client, observed, competing, live }
     }
 

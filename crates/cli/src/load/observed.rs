@@ -42,7 +42,8 @@ impl Observed {
         let url = |text: &String| http_url(text).map_err(|error| anyhow!("--metrics: {error:#}"));
         let metrics = flags.metrics.iter().map(url).collect::<Result<_>>()?;
         let authorization = flags.metrics_token_file.as_deref().map(read_token).transpose()?;
-        let (own, counters) = (HostRecorder::default(), BTreeMap::new());
+        let own = HostRecorder::default();
+        let counters = BTreeMap::new();
         Ok(Self { network, own, watched, metrics, authorization, counters })
     }
 

@@ -7,7 +7,8 @@ use http::{Version, header, request::Parts};
 /// response for another host than the one that this server has seen.
 pub(crate) fn check_host(request: &Parts) -> Result<(), Error> {
     let mut hosts = request.headers.get_all(header::HOST).iter();
-    let (host, second) = (hosts.next(), hosts.next());
+    let host = hosts.next();
+    let second = hosts.next();
     let is_right = match host {
         _ if second.is_some() => false,
         // Older versions need none, and HTTP/2 has `:authority`.

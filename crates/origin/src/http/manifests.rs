@@ -168,7 +168,8 @@ impl Manifests {
         let ManifestKey(id, address, _) = &key;
         let known = self.memory.peek(&ManifestKeyRef(*id, address, false));
         let text = ManifestKey(*id, address.clone(), false);
-        let (in_flight, work) = (self.in_flight.clone(), self.work.clone());
+        let in_flight = self.in_flight.clone();
+        let work = self.work.clone();
         let start = move || {
             async move {
                 let amount = title.manifest_work();

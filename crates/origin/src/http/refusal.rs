@@ -90,7 +90,8 @@ impl Refusal {
     /// Returns the response, and the length of its body.
     fn response(&self) -> (Bytes, usize) {
         let body = format!("{{\"reason\":\"{}\",\"detail\":\"{}\"}}\n", self.reason, self.detail);
-        let (status, length) = (self.status, body.len());
+        let status = self.status;
+        let length = body.len();
         let head = format!(
             "HTTP/1.1 {status}\r\nconnection: close\r\naccess-control-allow-origin: *\r\n\
              cache-control: no-store\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"

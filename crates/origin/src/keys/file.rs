@@ -62,7 +62,8 @@ fn parse(text: &str) -> Result<Vec<TrackKey>, String> {
     let parsed = serde_json::from_str::<KeyFile>(text);
     // The text of the error may hold the text of the file.
     let file = parsed.map_err(|error| {
-        let (line, column) = (error.line(), error.column());
+        let line = error.line();
+        let column = error.column();
         format!("line {line}, column {column}: not a list of keys of the documented form")
     })?;
     if file.keys.is_empty() || file.keys.len() > MAX_KEYS {

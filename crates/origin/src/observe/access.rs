@@ -117,7 +117,8 @@ impl AccessLog {
 
     fn record_error(&mut self, error: &Error) {
         self.reason = error.reason();
-        let (reason, path) = (self.reason, shown(&self.request.uri));
+        let reason = self.reason;
+        let path = shown(&self.request.uri);
         let fault = error.status().1;
         if fault == Fault::Client {
             tracing::debug!(reason, %path, "{error}");

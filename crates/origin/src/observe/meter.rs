@@ -71,7 +71,8 @@ impl Storage for Metered {
         async move {
             let observer = self.count(self.purpose);
             let began = Instant::now();
-            let (totals, health) = (self.totals.clone(), self.health.clone());
+            let totals = self.totals.clone();
+            let health = self.health.clone();
             let purpose = self.purpose;
             let read = self.inner.read(request).await;
             let mut read = read.inspect_err(|error| count_error(error, purpose, &totals, &health))?;

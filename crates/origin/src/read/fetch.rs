@@ -104,7 +104,9 @@ impl Fetch {
     /// Creates a fetch without any transfers. Its reads are attributed to the current request, and
     /// the bytes that it holds to `charge`.
     pub(crate) fn new(objects: Arc<[Arc<IndexedObject>]>, config: ReadConfig, charge: Arc<Charge>) -> Self {
-        let (transfers, reach, trace) = (Vec::new(), Vec::new(), Trace::current());
+        let transfers = Vec::new();
+        let reach = Vec::new();
+        let trace = Trace::current();
         Self { objects, config, charge, is_frugal: false, transfers, reach, trace }
     }
 
@@ -403,9 +405,13 @@ impl Fetch {
 impl Transfer {
     fn new(object: usize, range: Range<u64>, reach: Range<u64>) -> Self {
         let start = range.start;
-        let (state, chunks) = (State::Waiting, VecDeque::new());
+        let state = State::Waiting;
+        let chunks = VecDeque::new();
         let needed = Some(start);
-        let (received, requested, pinned, purpose) = (start, start, 0, Use::Ahead);
+        let received = start;
+        let requested = start;
+        let pinned = 0;
+        let purpose = Use::Ahead;
         Self { object, range, reach, state, chunks, received, requested, needed, pinned, purpose }
     }
 
@@ -433,7 +439,8 @@ impl Transfer {
             Some(Ok(bytes)) => self.push(bytes, key, charge),
             Some(Err(error)) => Err(error.into()),
             None => {
-                let (at, end) = (self.received, self.requested);
+                let at = self.received;
+                let end = self.requested;
                 Err(bad_response(key, format!("ended at byte {at} instead of {end}")))
             }
         };

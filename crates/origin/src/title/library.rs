@@ -104,7 +104,8 @@ impl Library {
             return Ok(json);
         }
         self.refused.check(&wanted)?;
-        let (this, page) = (self.clone(), wanted.clone());
+        let this = self.clone();
+        let page = wanted.clone();
         let make = move || {
             async move {
                 let made = this.make(&page).await;

@@ -128,7 +128,8 @@ impl<'a> FileFacts<'a> {
     /// Returns true if the names are those of two films, such as two episodes: both have words that
     /// name a film, and either these differ, or both have equally many small numbers, which differ.
     fn is_named_unlike(&self, other: &Self) -> bool {
-        let (ours, theirs) = (NameParts::of(self.name), NameParts::of(other.name));
+        let ours = NameParts::of(self.name);
+        let theirs = NameParts::of(other.name);
         let names_film = |parts: &NameParts| parts.film.iter().any(|word| word.chars().count() > 1);
         let has_other_number = ours.small.len() == theirs.small.len() && ours.small != theirs.small;
         names_film(&ours) && names_film(&theirs) && (ours.film != theirs.film || has_other_number)
@@ -137,7 +138,8 @@ impl<'a> FileFacts<'a> {
     /// Returns true if the names of two files share a word, or if one of them has no words but
     /// those that tell renditions apart.
     fn is_named_like(&self, other: &Self) -> bool {
-        let (ours, theirs) = (words(self.name), words(other.name));
+        let ours = words(self.name);
+        let theirs = words(other.name);
         ours.is_empty() || theirs.is_empty() || !ours.is_disjoint(&theirs)
     }
 }
@@ -207,7 +209,8 @@ impl NameParts {
         let numbers = numbers_with_units(stem);
         let of = |numbers: Vec<&(u64, bool)>| numbers.into_iter().map(|&(number, _)| number).collect();
         let (large, small) = numbers.iter().partition(|&&(number, has_unit)| number >= 100 || has_unit);
-        let (large, small) = (of(large), of(small));
+        let large = of(large);
+        let small = of(small);
         let has_words = !film.is_empty() || rendition.iter().any(|word| NUMBERED.contains(&word.as_str()));
         let film_numbers = if has_words { Vec::new() } else { bare_numbers(&numbers) };
         Self { film, rendition, large, small, film_numbers, is_companion }
@@ -260,7 +263,8 @@ pub(crate) fn contradiction(files: &[FileFacts<'_>]) -> Option<String> {
 
 fn compare(a: &FileFacts<'_>, b: &FileFacts<'_>, has_video: bool) -> Option<String> {
     if a.videos.is_empty() || b.videos.is_empty() {
-        let (x, y) = (a.seconds?, b.seconds?);
+        let x = a.seconds?;
+        let y = b.seconds?;
         // Sound may outlast the picture, or end early. Without any picture, it has nothing to
         // outlast.
         let most = if has_video { tolerance(x, y, 30.0, 0.1) } else { CLOSE };
@@ -316,7 +320,8 @@ fn is_near(a: u64, b: u64) -> bool {
 /// `film-300.mp4` and `film-6000.mp4` do. The numbers of episodes are smaller or closer.
 fn state_other_rates(a: &str, b: &str) -> bool {
     let without = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let (ours, theirs) = (numbers(a), numbers(b));
+    let ours = numbers(a);
+    let theirs = numbers(b);
     without(a) == without(b)
         && ours.len() == theirs.len()
         && ours.iter().zip(&theirs).any(|(&x, &y)| x.min(y) >= 100 && !is_near(x, y))

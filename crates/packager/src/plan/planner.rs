@@ -247,7 +247,8 @@ impl<'a> Planner<'a> {
         samples: &[Sample],
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[clear.index];
-        let (object, track) = (title_track.object, self.title.track(title_track));
+        let object = title_track.object;
+        let track = self.title.track(title_track);
         let ClearSegment { number, content_type, reach, .. } = clear;
         let digest = cover.digest(clear.digest);
         let is_video = track.kind == TrackKind::Video;

@@ -164,7 +164,8 @@ impl AdaptationSet<'_> {
             let Some((end, starts)) = r.times.split_last() else { return true };
             let ends_early = r.times.len() < longest.times.len();
             let is_last_aligned = longest.times.get(starts.len()).is_some_and(|bound| {
-                let (end, bound) = (at(r, end), at(longest, bound));
+                let end = at(r, end);
+                let bound = at(longest, bound);
                 if ends_early { end <= bound } else { end == bound }
             });
             is_last_aligned && starts.iter().zip(longest.times).all(|(a, b)| at(r, a) == at(longest, b))

@@ -24,7 +24,8 @@ pub(super) fn clocks(
     };
     let end =
         |ticks: i64, track: &Track| Time::new(ticks, track.timescale).in_scale(Timescale::MPEG, Round::Down);
-    let (picture_end, sound_end) = (end(picture.end, video), end(sound.end, audio));
+    let picture_end = end(picture.end, video);
+    let sound_end = end(sound.end, audio);
     if picture.cut.end < len || sound_end - picture_end <= PCR_INTERVAL {
         return 0;
     }
