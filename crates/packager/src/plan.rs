@@ -2,8 +2,9 @@
 //!
 //! [`plan`] takes a title and an [`Address`] and returns a [`Plan`]: the exact length of the body,
 //! the digest behind the ETag, and the [`Part`]s of the body in order. A part is either inline
-//! bytes, made from the index, or a source range, sent unchanged. If the body is TS, a
-//! [`Transform`] turns the source ranges into the body, whose length is still known in advance.
+//! bytes, made from the index, or a source range, sent unchanged. If the body is
+//! TS or encrypted, a [`Transform`] turns the parts into the body, whose length is still known in
+//! advance.
 //!
 //! Four kinds of responses need a read before the plan ([`Planned`]): fragments whose samples the
 //! index does not hold, TS of video whose length depends on its media, text in another form than it

@@ -193,7 +193,7 @@ impl Protection {
                 Err(PackError::CannotProtect("video other than AVC and HEVC"))
             }
             (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key, systems: &self.systems })),
-            // Timed text beside TS is sent in CMAF segments, which need no scheme.
+            // Timed text of HLS is always clear, so it needs no scheme of its own.
             (None, _) if self.is_served(protocol) => Ok(None),
             _ => Err(PackError::CannotProtect(protocol.name())),
         }
