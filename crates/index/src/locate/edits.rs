@@ -134,9 +134,14 @@ impl Edits {
         };
         let mut end = len;
         if let Some(limit) = played.end {
-            let limit = limit - played.tolerance;
+            let is_hidden = |index: u32| {
+                let duration = table.decode_time(index + 1) - table.decode_time(index);
+                // If movie ticks are that coarse, a sample before the end may be shown.
+                let tolerance = if played.tolerance < duration / 2 { played.tolerance } else { 0 };
+                table.composition_time(index).is_some_and(|time| time >= limit - tolerance)
+            };
             // Only the last samples in decode order can be dropped: others may be reference frames.
-            while end > start && table.composition_time(end - 1).is_some_and(|time| time >= limit) {
+            while end > start && is_hidden(end - 1) {
                 end -= 1;
             }
         }

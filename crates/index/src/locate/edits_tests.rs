@@ -53,6 +53,19 @@ fn delays_shift_decode_times_and_offsets_shift_the_origin() {
     assert_eq!(both.presentation.time(1024 + 1376, 0), 2400);
 }
 
+/// Half a tick of this movie is 2400 ticks of the track, which is more than two samples.
+#[test]
+fn a_coarse_movie_timescale_hid_the_last_frames() {
+    let samples = |media_time| {
+        let edits = Edits::resolve(&[edit(2, Some(media_time))], scale(10), scale(48_000), false).unwrap();
+        let of_kind = |kind| edits.samples(&table(20, 1, &[0]), kind, scale(48_000)).end;
+        (of_kind(TrackKind::Video), of_kind(TrackKind::Audio))
+    };
+    // The edits last for 9600 ticks, and end before and behind the start of the sample at 10,240.
+    assert_eq!(samples(600), (10, 10));
+    assert_eq!(samples(1024), (11, 11));
+}
+
 #[test]
 fn a_list_of_only_an_empty_edit_lost_its_delay() {
     let delayed = resolve(&[edit(1000, None)]).unwrap();
