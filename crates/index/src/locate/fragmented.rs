@@ -9,7 +9,7 @@ use crate::{
         movie::FoundMovie,
         object_reader::{ObjectReader, Pause, TopBox},
         random_access,
-        scan::Scan,
+        scan::{PARALLEL_READS, Scan},
         segment_index,
         track_description::{TrackDescription, rate},
     },
@@ -279,8 +279,9 @@ fn measure(
     Ok(measured)
 }
 
-/// Largest number of fragments that are scanned because they hold several videos: 128 round trips.
-const MOST_MIXED: usize = 1 << 12;
+/// Largest number of fragments that are scanned because they hold several videos: 128 round trips,
+/// and nine hours of fragments of 2 s.
+const MOST_MIXED: usize = 128 * PARALLEL_READS;
 
 /// Returns true if fragments hold several videos, and are few enough to be scanned. An index box
 /// does not state the share of each video, and bit rates estimated from three fragments can be far

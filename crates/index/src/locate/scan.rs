@@ -3,7 +3,7 @@
 use crate::{
     error::{IndexError, TrackProblemKind},
     locate::{
-        limits::most_samples,
+        limits::{MOOF_READ, most_samples},
         moof_samples::{self, FragmentDefaults, FragmentError, FragmentedTrack, FragmentedTracks, Wanted},
         object_reader::{ObjectReader, Pause},
     },
@@ -14,7 +14,13 @@ use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Number of fragments read at once if their offsets are known in advance.
-const PARALLEL_READS: usize = 32;
+pub(crate) const PARALLEL_READS: usize = 128;
+
+/// Bytes read beside a `moof`: boxes before it, such as `styp`, and the header of the next box.
+const BESIDE_MOOF: u64 = 1 << 10;
+
+/// Most bytes that are read at once.
+const MOST_READ: u64 = 2 << 20;
 
 /// A scan in progress. Samples are on the source timeline.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ pub(crate) struct Scan {
     /// Digest of all `moof`s read.
     pub(crate) digest: u128,
     pub(crate) moof_bytes: u64,
+    /// Size of the largest `moof` so far in bytes.
+    largest: u64,
     /// Number of samples of all tracks so far.
     samples: u64,
 }
@@ -56,7 +64,7 @@ impl Scan {
             })
             .collect();
         let tracks = FragmentedTracks::new(tracks);
-        Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0, samples: 0 }
+        Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0, largest: 0, samples: 0 }
     }
 
     /// Continues from box to box as far as bytes have been read.
@@ -74,7 +82,15 @@ impl Scan {
             };
             let Some(found) = found else { break };
             if found.kind == b"moof" {
-                let bytes = reader.whole(&found, "moof")?;
+                self.largest = self.largest.max(found.size());
+                let bytes = reader.whole(&found, "moof").map_err(|pause| match pause {
+                    // Other fragments may be as large.
+                    Pause::Read(mut ranges) => {
+                        ranges.extend(self.later_reads(reader));
+                        Pause::Read(ranges)
+                    }
+                    other => other,
+                })?;
                 self.moof_bytes += found.size();
                 if self.moof_bytes > reader.limits.max_index {
                     let value = self.moof_bytes;
@@ -97,9 +113,27 @@ impl Scan {
 
     /// Returns the read at the current position, and those at known fragments further on.
     fn reads(&self, reader: &ObjectReader<'_>) -> Vec<Range<u64>> {
+        let is_known = self.known.binary_search(&self.at).is_ok();
+        let first = if is_known { self.moof_read(reader, self.at) } else { reader.window(self.at) };
+        std::iter::once(first).chain(self.later_reads(reader)).collect()
+    }
+
+    /// Returns the reads at known fragments behind the current position.
+    fn later_reads(&self, reader: &ObjectReader<'_>) -> impl Iterator<Item = Range<u64>> {
         let later = self.known.partition_point(|&offset| offset <= self.at);
-        let later = self.known.get(later..).unwrap_or_default().iter().take(PARALLEL_READS);
-        std::iter::once(self.at).chain(later.copied()).map(|offset| reader.window(offset)).collect()
+        let later = self.known.get(later..).unwrap_or_default();
+        let first = later.first().map_or(0..0, |&offset| self.moof_read(reader, offset));
+        let most = MOST_READ / (first.end - first.start).max(1);
+        let count = PARALLEL_READS.min(usize::try_from(most).unwrap_or(usize::MAX));
+        later.iter().take(count.saturating_sub(1)).map(|&offset| self.moof_read(reader, offset))
+    }
+
+    /// Returns the read of the `moof` of a known fragment. Media follows it, so no more is read
+    /// than the largest `moof` so far, or than most have.
+    fn moof_read(&self, reader: &ObjectReader<'_>, offset: u64) -> Range<u64> {
+        let window = reader.window(offset);
+        let len = self.largest.saturating_add(BESIDE_MOOF).max(MOOF_READ);
+        window.start..window.end.min(window.start.saturating_add(len))
     }
 
     /// Collects the samples of a `moof`. A track that cannot be read is left out, and the others

@@ -163,6 +163,40 @@ fn fragmented_files_without_an_index_are_scanned() {
     check(&store(&avc, "every_frame.mp4", &every), Scan, 100);
 }
 
+/// Encodes two videos with key frames every `gop` frames, in fragments that a `sidx` lists. They
+/// are scanned, because a fragment holds both.
+fn mixed(folder: &Path, (size, rate, seconds): (&str, &str, &str), gop: &str) -> Bytes {
+    let path = folder.join(format!("mixed-{gop}.mp4"));
+    let source = format!("testsrc2=size={size}:rate={rate}:duration={seconds},noise=alls=30:allf=t");
+    let coding = ["-map", "0:v", "-map", "0:v", "-c:v", "libx264", "-preset", "ultrafast", "-bf", "2"];
+    let fragments = ["-movflags", "frag_keyframe+empty_moov+default_base_moof+global_sidx+skip_trailer"];
+    let mut args = vec!["-f", "lavfi", "-i", &source];
+    args.extend(coding);
+    args.extend(["-g", gop, "-sc_threshold", "0", "-pix_fmt", "yuv420p"]);
+    args.extend(fragments);
+    args.push(path.to_str().unwrap());
+    ffmpeg(&args);
+    std::fs::read(path).unwrap().into()
+}
+
+#[test]
+fn a_scan_reads_many_listed_fragments_at_once_and_little_of_each() {
+    let folder = folder("scan_listed");
+    let many = mixed(&folder, ("320x180", "25", "12"), "1");
+    let located = locate(&many, Limits::default()).unwrap();
+    println!("{} of {} bytes, {} round trips", located.bytes_read, many.len(), located.round_trips);
+    assert!(located.scanned && many.len() > 300 * 20_000, "{}", many.len());
+    // The first of both ends, and of 300 fragments 128 at a time.
+    assert!(located.round_trips <= 6, "{}", located.round_trips);
+    assert!(located.bytes_read < 300 * 8192 + 400_000, "{}", located.bytes_read);
+
+    // A moof of 600 frames of each video has more than 8 KiB, which the first of them shows.
+    let large = mixed(&folder, ("64x36", "600", "10"), "600");
+    let located = locate(&large, Limits::default()).unwrap();
+    println!("{} of {} bytes, {} round trips", located.bytes_read, large.len(), located.round_trips);
+    assert!(located.scanned && located.round_trips <= 6, "{}", located.round_trips);
+}
+
 #[test]
 fn other_codecs_are_indexed() {
     let hevc = [
