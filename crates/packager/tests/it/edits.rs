@@ -3,7 +3,7 @@
 //! list shows.
 
 use crate::{
-    cmaf, hds,
+    cmaf, hds, hls,
     media::{Source, assert_same_packets, avc_aac, probe_without_warnings},
     oracles::{Fragment, moov},
     smooth, ts,
@@ -85,6 +85,7 @@ fn media_before_the_start_was_subtracted_by_the_player_and_by_the_browser() {
             let (decode, edit) = decode_and_edit(&mut origin, kind);
             assert!(decode == 0.0 && edit < 0.25, "{fragments:?} {kind:?}: {decode} and {edit}");
         }
+        hls::assert_equals_dash(&source.objects);
         // ffprobe does not leave out what an edit list hides in fragments, nor does its sidx
         // reader.
         if fragments.is_none() {
@@ -176,6 +177,7 @@ fn an_edit_inside_a_gop_lost_all_frames_up_to_the_next_sync_sample() {
         let what = format!("edits-{name}");
         let details = reported(&Origin::of(source.objects.clone(), TARGET).unwrap());
         assert!(details.len() == 1 && details[0].ends_with(&format!(": {}", into / 40)), "{details:?}");
+        hls::assert_equals_dash(&source.objects);
         let presented = with_presented_frames(&what, &source);
         ts::assert_source_packets(&what, &presented, &ts::Expect { tolerance: 4, ..ts::AAC });
         smooth::assert_source_packets(&what, &presented, smooth::Rate::Variable);
@@ -220,6 +222,7 @@ fn a_title_with_only_an_empty_edit_started_at_0() {
     }
     let source = source.stored_as(fs::read(&delayed).unwrap());
     cmaf::assert_source_packets("edits-delayed", &source);
+    hls::assert_equals_dash(&source.objects);
     ts::assert_source_packets("edits-delayed", &source, &ts::AAC);
     // Smooth Streaming and HDS begin every title at 0.
     let from_zero = Source::files(&[&unedited]).stored_as(fs::read(&delayed).unwrap());

@@ -15,6 +15,7 @@ mod hds;
 mod hls;
 mod matrix;
 mod media;
+mod odd_options;
 mod once_wrong;
 mod oracles;
 mod pack;

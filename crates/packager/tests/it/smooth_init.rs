@@ -91,7 +91,8 @@ fn video_entry(kind: &[u8; 4], width: u16, height: u16, record: &[u8]) -> Vec<u8
 }
 
 fn audio_entry(kind: &[u8; 4], level: &Attributes, record: &[u8]) -> Vec<u8> {
-    let number = |name: &str| level[name].parse::<u16>().unwrap();
+    // The field has no room for rates beyond 65,535 Hz; the record states them.
+    let number = |name: &str| u16::try_from(level[name].parse::<u32>().unwrap()).unwrap_or(0);
     let (channels, bits, rate) = (number("Channels"), number("BitsPerSample"), number("SamplingRate"));
     let fields = [&[0; 6][..], &u16s(&[1]), &[0; 8], &u16s(&[channels, bits, 0, 0, rate, 0])];
     boxed(kind, &[&fields.concat(), record])

@@ -3,7 +3,7 @@
 
 use crate::{
     cmaf, hds,
-    hls::{rates, variants},
+    hls::{self, rates, variants},
     media::Source,
     player::{multivariant, play},
     smooth, ts,
@@ -92,6 +92,7 @@ fn sources() -> Vec<(&'static str, Source)> {
 fn uneven_titles_keep_their_packets_in_cmaf_smooth_and_hds() {
     for (name, source) in sources() {
         cmaf::assert_source_packets(name, &source);
+        hls::assert_equals_dash(&source.objects);
         smooth::assert_source_packets(name, &source, smooth::Rate::Constant);
         hds::assert_source_packets(name, &source, true);
     }
