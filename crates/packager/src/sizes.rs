@@ -7,7 +7,11 @@ use crate::{
     carry::Protocol,
     peak::highest_run,
     protection::Cover,
-    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, iframes, smooth, text, ts},
+    segment::{
+        MAX_SAMPLES, PackedTracks, cmaf, f4f,
+        iframes::{self, IFrame},
+        smooth, text, ts,
+    },
 };
 use latemux_index::{
     Title, Track,
@@ -70,34 +74,44 @@ pub(crate) fn tail_bytes(title: &Title, packed: &PackedTracks<'_>, protocol: Pro
 /// Returns the bytes of every I-frame of a track that manifests list, as sent alone; at least as
 /// many if only the fragments of the track are known.
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
-    segment_and_iframe_sizes(title, track, protocol).1
+    segment_and_iframe_sizes(title, track, protocol, &iframes::of_track(title, track)).1
 }
 
-/// Returns both [`segment_sizes`] and [`iframe_sizes`], at the cost of one of them if only segments
-/// start with I-frames.
+/// Returns both [`segment_sizes`], and the sizes of I-frames that [`iframes::of_track`] returned,
+/// at little more than the cost of the former.
 pub(crate) fn segment_and_iframe_sizes(
     title: &Title,
     track: usize,
     protocol: Protocol,
+    frames: &[IFrame],
 ) -> (Vec<u64>, Vec<u64>) {
-    let sizes = || segment_sizes(title, track, protocol);
     let Some(title_track) = title.tracks().get(track) else { return (Vec::new(), Vec::new()) };
+    let of_title = title.track(title_track);
+    let starts_segments = frames.len() == title_track.grid_segments.len();
+    // Of I-frames inside a segment it is not known that they have composition offsets.
+    let size = if starts_segments {
+        StretchSize::new(title, title_track, protocol)
+    } else {
+        StretchSize::of_any(of_title, protocol)
+    };
+    let (Samples::Table(table), Some(size), false) = (&of_title.samples, size, frames.is_empty()) else {
+        let alone = sizes_alone(title, track, protocol, &iframes::as_segments(title_track, frames));
+        return (segment_sizes(title, track, protocol), alone);
+    };
     let container = container_bytes(protocol);
-    let frames = iframes::of_track(title, track);
-    if let Samples::Table(table) = &title.track(title_track).samples
-        && let Some(size) = StretchSize::new(title, title_track, protocol)
-        && frames.len() == title_track.grid_segments.len()
-    {
-        let mut stretches = size.batches(table, &title_track.cuts);
-        let mut whole = Vec::new();
-        let mut first = Vec::new();
-        while let Some(stretch) = stretches.next_batch() {
-            whole.push(container + (size.bytes)(&stretch));
-            first.push(container + (size.bytes)(&stretch.first()));
+    let mut whole = Vec::with_capacity(title_track.cuts.len());
+    let mut alone = Vec::with_capacity(frames.len());
+    let mut frames = frames.iter().peekable();
+    let mut stretches = size.batches(table, &title_track.cuts);
+    for cut in title_track.cuts.windows(2) {
+        let (&[start, end], Some(stretch)) = (cut, stretches.next_batch()) else { break };
+        whole.push(container + (size.bytes)(&stretch));
+        while let Some(frame) = frames.next_if(|frame| frame.index < end) {
+            let at = frame.index.saturating_sub(start) as usize;
+            alone.push(container + (size.bytes)(&stretch.one(at)));
         }
-        return (whole, first);
     }
-    (sizes(), sizes_alone(title, track, protocol, &iframes::as_segments(title_track, &frames)))
+    (whole, alone)
 }
 
 /// Returns the bytes of I-frames that are sent alone, see [`iframes::as_segments`].

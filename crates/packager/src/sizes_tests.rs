@@ -52,10 +52,11 @@ fn sizes_of_columns_equal_those_of_samples() {
 
 fn check_iframes(title: &Title, track: usize, protocol: Protocol) {
     let title_track = &title.tracks()[track];
-    let segments = iframes::as_segments(title_track, &iframes::of_track(title, track));
+    let frames = iframes::of_track(title, track);
+    let segments = iframes::as_segments(title_track, &frames);
     let size = |segment| share_size(title, track, segment, protocol) + container_bytes(protocol);
     let expected: Vec<u64> = segments.iter().map(size).collect();
-    let (whole, first) = segment_and_iframe_sizes(title, track, protocol);
+    let (whole, first) = segment_and_iframe_sizes(title, track, protocol, &frames);
     assert_eq!((&whole, &first), (&segment_sizes(title, track, protocol), &expected));
     assert_eq!(iframe_sizes(title, track, protocol), expected);
 }

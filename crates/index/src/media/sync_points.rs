@@ -23,10 +23,16 @@ impl Track {
     }
 
     /// Iterates over the sync samples, or fragments that start with one, of a range of samples or
-    /// fragments. O(log n) each.
-    pub fn syncs(&self, range: Range<u32>) -> impl Iterator<Item = u32> + '_ {
-        let found = (self.syncs_before(range.start)..).map_while(|count| self.nth_sync(count));
-        found.take_while(move |&index| index < range.end)
+    /// fragments, with the presentation time of each in track ticks. Tables are read by columns:
+    /// this costs as much as reading the durations and composition offsets of the range once.
+    pub fn timed_syncs(&self, range: Range<u32>) -> Box<dyn Iterator<Item = (u32, i64)> + '_> {
+        match &self.samples {
+            Samples::Table(table) => {
+                let media_time = self.presentation.media_time;
+                Box::new(table.composed_syncs(range).map(move |(index, time)| (index, time - media_time)))
+            }
+            Samples::Fragments(table) => Box::new(table.timed_syncs(range)),
+        }
     }
 
     /// Returns the presentation time in track ticks of a sync sample, or of the one that a fragment

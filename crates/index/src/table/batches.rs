@@ -26,18 +26,25 @@ pub struct SampleBatch<'a> {
 impl SampleBatch<'_> {
     /// Returns the first sample alone, or an empty batch if there is none.
     pub fn first(&self) -> Self {
+        self.one(0)
+    }
+
+    /// Returns the sample at a 0-based index alone, or an empty batch if there is none.
+    pub fn one(&self, index: usize) -> Self {
+        let before = self.durations.get(..index).unwrap_or_default();
+        let since: u64 = before.iter().map(|&duration| u64::from(duration)).sum();
         Self {
-            decode_time: self.decode_time,
-            sizes: head(self.sizes),
-            durations: head(self.durations),
-            composition_offsets: head(self.composition_offsets),
-            sync: head(self.sync),
+            decode_time: self.decode_time + since.cast_signed(),
+            sizes: one_of(self.sizes, index),
+            durations: one_of(self.durations, index),
+            composition_offsets: one_of(self.composition_offsets, index),
+            sync: one_of(self.sync, index),
         }
     }
 }
 
-fn head<T>(values: &[T]) -> &[T] {
-    values.get(..1).unwrap_or_default()
+fn one_of<T>(values: &[T], index: usize) -> &[T] {
+    values.get(index..=index).unwrap_or_default()
 }
 
 /// Reads the batches between cuts in order.

@@ -191,6 +191,14 @@ impl FragmentTable {
         Some(self.sync.find(count))
     }
 
+    /// Iterates over the fragments of a range that start with a sync sample, with the presentation
+    /// time of each in track ticks. O(log n) each.
+    pub(crate) fn timed_syncs(&self, range: Range<u32>) -> impl Iterator<Item = (u32, i64)> + '_ {
+        let found = (self.syncs_before(range.start)..).map_while(|count| self.nth_sync(count));
+        let inside = found.take_while(move |&index| index < range.end);
+        inside.filter_map(|index| Some((index, self.sync_time(index)?)))
+    }
+
     /// Returns the number of fragments before `index` that start with a sync sample.
     pub(crate) fn syncs_before(&self, index: u32) -> u32 {
         u32::try_from(self.sync.sum_before(index)).unwrap_or(u32::MAX)

@@ -145,6 +145,23 @@ impl SampleTable {
         found.checked_sub(self.window.start)
     }
 
+    /// Iterates over the sync samples of a range, with their composition times on the output
+    /// timeline in track ticks.
+    pub(crate) fn composed_syncs(&self, range: Range<u32>) -> ComposedSyncs<'_> {
+        let Range { start, end } = self.in_columns(&range);
+        let (since, durations) = self.durations.seek(start);
+        ComposedSyncs {
+            window_start: self.window.start,
+            number: start,
+            end,
+            decode_time: self.time_after(since),
+            durations,
+            compositions: self.compositions.as_ref().map(|column| column.iter_from(start)),
+            composition_lift: self.composition_lift,
+            sync: self.sync_from_in_columns(start),
+        }
+    }
+
     /// Returns the number of sync samples before a sample.
     pub(crate) fn syncs_before(&self, index: u32) -> u32 {
         let number = self.in_columns(&(index..index)).start;
@@ -365,6 +382,53 @@ pub(crate) fn composition(packed: u32, lift: i32) -> i32 {
     let offset = (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg();
     // The sum only overflows in a damaged persisted table.
     offset.saturating_add(lift)
+}
+
+/// Reads the sync samples of a table in order, see [`SampleTable::composed_syncs`].
+#[derive(Debug)]
+pub(crate) struct ComposedSyncs<'a> {
+    window_start: u32,
+    /// Number in the columns of the first sample that has not been read.
+    number: u32,
+    end: u32,
+    /// Decode time of sample `number`.
+    decode_time: i64,
+    durations: Values<'a>,
+    compositions: Option<Values<'a>>,
+    composition_lift: i32,
+    /// Number of the next sync sample, and the distances from each to the next one. `None` if every
+    /// sample is a sync sample.
+    sync: Option<(Option<u64>, Values<'a>)>,
+}
+
+impl Iterator for ComposedSyncs<'_> {
+    type Item = (u32, i64);
+
+    fn next(&mut self) -> Option<(u32, i64)> {
+        let number = match &mut self.sync {
+            None => self.number,
+            Some((next, gaps)) => {
+                let number = (*next)?;
+                *next = gaps.next().map(|gap| number + u64::from(gap));
+                u32::try_from(number).ok()?
+            }
+        };
+        if number >= self.end {
+            return None;
+        }
+        // The numbers of a damaged column may not ascend.
+        let skipped = number.checked_sub(self.number)?;
+        let mut packed = 0;
+        if let Some(compositions) = &mut self.compositions {
+            compositions.sum_next(skipped);
+            packed = compositions.next().unwrap_or(0);
+        }
+        let time = self.decode_time + self.durations.sum_next(skipped).cast_signed();
+        self.decode_time = time + i64::from(self.durations.next().unwrap_or(0));
+        self.number = number + 1;
+        let composed = time + i64::from(composition(packed, self.composition_lift));
+        Some((number - self.window_start, composed))
+    }
 }
 
 struct SamplesIter<'a> {

@@ -22,10 +22,7 @@ use crate::{
     PackError,
     address::HlsContainer,
     carry::{Protocol, carries, sends_webvtt},
-    segment::{
-        PackedTracks,
-        iframes::{self, IFrame},
-    },
+    segment::{PackedTracks, iframes::IFrame},
 };
 use latemux_index::{
     Title, Track,
@@ -98,10 +95,9 @@ fn listed_segments<'a>(packed: &PackedTracks<'a>) -> impl Iterator<Item = (u32, 
     })
 }
 
-/// Returns the I-frames that the playlist of a track lists, with the microseconds up to the next
+/// Returns the microseconds from each I-frame that the playlist of a track lists up to the next
 /// one, or to the end of the playlist. Times are rounded as in [`listed_segments`].
-fn listed_iframes(title: &Title, track: usize) -> Vec<(IFrame, i64)> {
-    let frames = iframes::of_track(title, track);
+fn iframe_durations(title: &Title, track: usize, frames: &[IFrame]) -> Vec<i64> {
     let tracks = [track];
     let Some(packed) = packed_for_playlist(title, &tracks, None) else { return Vec::new() };
     let scale = title.track(packed.lead()).timescale;
@@ -110,8 +106,7 @@ fn listed_iframes(title: &Title, track: usize) -> Vec<(IFrame, i64)> {
     let end = last.map_or(0, |(_, end)| micros(end));
     let starts: Vec<i64> = frames.iter().map(|frame| micros(Time::new(frame.start, scale))).collect();
     let ends = starts.iter().copied().skip(1).chain([end]);
-    let lengths = starts.iter().zip(ends).map(|(start, end)| (end - start).max(0));
-    frames.iter().copied().zip(lengths).collect()
+    starts.iter().zip(ends).map(|(start, end)| (end - start).max(0)).collect()
 }
 
 /// Packs the tracks of a media playlist. A playlist of video alone lasts as long as the title,

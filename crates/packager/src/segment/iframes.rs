@@ -6,7 +6,7 @@
 
 use latemux_index::{
     Title, Track,
-    media::Samples,
+    media::{Samples, TrackKind},
     title::{Segment, TitleTrack},
 };
 
@@ -24,52 +24,71 @@ pub(crate) struct IFrame {
     /// Time at which it begins to be shown, in track ticks. For the first I-frame of a segment,
     /// this is the start of the segment.
     pub(crate) start: i64,
+    /// Number of sync samples, or of fragments that start with one, before it in its track.
+    pub(crate) syncs_before: u32,
 }
 
-/// Returns the I-frames of a track (an index into [`Title::tracks`]) that manifests list, in order.
+/// Returns the I-frames of a video track (an index into [`Title::tracks`]) that manifests list, in
+/// order. Other tracks have none.
 pub(crate) fn of_track(title: &Title, track: usize) -> Vec<IFrame> {
     let Some(title_track) = title.tracks().get(track) else { return Vec::new() };
     let track = title.track(title_track);
+    let (Some(&start), Some(&end)) = (title_track.cuts.first(), title_track.cuts.last()) else {
+        return Vec::new();
+    };
+    if track.kind != TrackKind::Video {
+        return Vec::new();
+    }
+    let mut syncs = track.timed_syncs(start..end).peekable();
+    let mut syncs_before = track.syncs_before(start);
     let mut frames = Vec::with_capacity(title_track.grid_segments.len());
     for segment in segments(title_track) {
-        frames.push(IFrame { segment: segment.number, index: segment.cut.start, start: segment.start });
-        for index in later(track, &segment) {
-            let Some(start) = track.sync_time(index) else { continue };
+        let mut last = first(&segment, syncs_before);
+        frames.push(last);
+        while let Some((index, start)) = syncs.next_if(|&(index, _)| index < segment.cut.end) {
             // Times of damaged media may decrease.
-            if start >= segment.end || frames.last().is_some_and(|before| start <= before.start) {
-                continue;
+            if index > segment.cut.start && start > last.start && start < segment.end {
+                last = IFrame { index, start, syncs_before, ..last };
+                frames.push(last);
             }
-            frames.push(IFrame { segment: segment.number, index, start });
             if frames.len() > MAX_IFRAMES {
-                return firsts(title_track);
+                return firsts(title_track, track);
             }
+            syncs_before += 1;
         }
     }
     frames
 }
 
-fn firsts(title_track: &TitleTrack) -> Vec<IFrame> {
-    let first =
-        |segment: Segment| IFrame { segment: segment.number, index: segment.cut.start, start: segment.start };
-    segments(title_track).map(first).collect()
+fn first(segment: &Segment, syncs_before: u32) -> IFrame {
+    IFrame { segment: segment.number, index: segment.cut.start, start: segment.start, syncs_before }
+}
+
+fn firsts(title_track: &TitleTrack, track: &Track) -> Vec<IFrame> {
+    segments(title_track).map(|segment| first(&segment, track.syncs_before(segment.cut.start))).collect()
 }
 
 fn segments(title_track: &TitleTrack) -> impl Iterator<Item = Segment> + '_ {
     title_track.numbers().filter_map(|number| title_track.segment(number))
 }
 
-/// Iterates over the I-frames of a segment after its first one.
-fn later<'a>(track: &'a Track, segment: &Segment) -> impl Iterator<Item = u32> + use<'a> {
-    track.syncs(segment.cut.start.saturating_add(1)..segment.cut.end)
-}
-
-/// Returns the place (1-based) of an I-frame in its segment of the whole title. O(log n).
-pub(crate) fn place(track: &Track, segment: &Segment, index: u32) -> u32 {
-    let start = segment.cut.start.saturating_add(1);
-    if index < start {
-        return 1;
-    }
-    track.syncs_before(index).saturating_sub(track.syncs_before(start)).saturating_add(2)
+/// Returns the places (1-based) of I-frames in their segments of the whole title, whose track is
+/// `whole`.
+pub(crate) fn places(title: &Title, whole: &TitleTrack, frames: &[IFrame]) -> impl Iterator<Item = u32> {
+    let track = title.track(whole);
+    let mut of_segment: Option<(Segment, u32)> = None;
+    frames.iter().map(move |frame| {
+        if of_segment.as_ref().is_none_or(|(segment, _)| segment.number != frame.segment) {
+            let started = |segment: &Segment| track.syncs_before(segment.cut.start.saturating_add(1));
+            of_segment = whole.segment(frame.segment).map(|segment| (segment.clone(), started(&segment)));
+        }
+        match &of_segment {
+            Some((segment, until_start)) if frame.index > segment.cut.start => {
+                frame.syncs_before.saturating_sub(*until_start).saturating_add(2)
+            }
+            _ => 1,
+        }
+    })
 }
 
 /// Returns the I-frame at a place (1-based) of a segment. O(log n).
@@ -123,8 +142,10 @@ pub(crate) fn for_trick_mode(title: &Title, track: usize) -> Option<TrickFrames>
     if every.is_some_and(|every| every < 2) {
         return None;
     }
-    let timed = of_title.syncs(start..end).map(|index| Some((index, of_title.sync_time(index)?)));
-    let timed: Vec<(u32, i64)> = timed.collect::<Option<_>>()?;
+    let timed: Vec<(u32, i64)> = of_title.timed_syncs(start..end).collect();
+    if timed.len() != usize::try_from(count).ok()? {
+        return None;
+    }
     let ends = timed.iter().skip(1).map(|&(_, next)| next).chain([last]);
     let frames = timed.iter().zip(ends).map(|(&(index, start), end)| {
         (start >= 0 && end > start).then_some(Segment { number: 0, start, end, cut: index..index + 1 })

@@ -1,7 +1,7 @@
 //! Media and I-frame playlists.
 
 use super::{
-    attributes::PlaylistTag, container_of, find, keys::SegmentKeys, least_target, listed_iframes,
+    attributes::PlaylistTag, container_of, find, iframe_durations, keys::SegmentKeys, least_target,
     listed_segments, packed_for_playlist, protocol_for, target_duration,
 };
 use crate::{
@@ -9,15 +9,12 @@ use crate::{
     address::{HlsContainer, IFrameNumber, Links},
     carry::{Protocol, sends_webvtt},
     digest::SampleChoice,
-    manifest::{access_point::is_independent, check_size, track},
+    manifest::{access_point::is_independent, check_size},
     protection::Protection,
-    segment::iframes,
+    segment::iframes::{self, IFrame},
     selection::Selected,
 };
-use latemux_index::{
-    media::TrackKind,
-    title::{Segment, TrackName},
-};
+use latemux_index::{media::TrackKind, title::TrackName};
 use std::{fmt::Write as _, time::Duration};
 
 /// Returns a media playlist of one track, or of video and audio muxed. Fails with
@@ -143,18 +140,16 @@ impl Playlist<'_> {
         let index = self.tracks.first().copied().unwrap_or_default();
         let whole = self.selected.index_in_whole(index).and_then(|i| self.selected.whole.tracks().get(i));
         let title = self.selected.title();
-        let listed = listed_iframes(title, index);
-        let (Some(whole), false) = (whole, listed.is_empty()) else { return Err(PackError::NothingInClip) };
-        let track = track(title, index);
-        let mut of_segment: Option<Segment> = None;
-        let entries = listed.into_iter().map(|(frame, micros)| {
-            if of_segment.as_ref().is_none_or(|segment| segment.number != frame.segment) {
-                of_segment = whole.segment(frame.segment);
-            }
-            let place = of_segment.as_ref().map_or(1, |segment| iframes::place(track, segment, frame.index));
-            Entry { segment: frame.segment, choice: SampleChoice::IFrame(place), micros }
-        });
-        Ok(entries.collect())
+        let frames = iframes::of_track(title, index);
+        let (Some(whole), false) = (whole, frames.is_empty()) else { return Err(PackError::NothingInClip) };
+        let places = iframes::places(self.selected.whole, whole, &frames);
+        let entry = |((frame, place), micros): ((&IFrame, u32), i64)| Entry {
+            segment: frame.segment,
+            choice: SampleChoice::IFrame(place),
+            micros,
+        };
+        let durations = iframe_durations(title, index, &frames);
+        Ok(frames.iter().zip(places).zip(durations).map(entry).collect())
     }
 
     /// Returns the text of the playlist. `tags` are those that not all playlists have. `url`

@@ -1,15 +1,12 @@
 //! Bit rates of playlists. Each track's samples are read once, however many playlists it is in.
 
-use super::{least_target, listed_iframes, listed_segments, packed_for_playlist};
+use super::{iframe_durations, least_target, listed_segments, packed_for_playlist};
 use crate::{
     carry::{Protocol, sends_webvtt},
     manifest::MICROS,
     protection::Protection,
-    segment::{PackedTracks, ts::PSI_BYTES},
-    sizes::{
-        Bitrate, SegmentSize, add_encryption, iframe_sizes, packed_sizes, segment_and_iframe_sizes,
-        tail_bytes,
-    },
+    segment::{PackedTracks, iframes, ts::PSI_BYTES},
+    sizes::{Bitrate, SegmentSize, add_encryption, packed_sizes, segment_and_iframe_sizes, tail_bytes},
 };
 use latemux_index::{Title, media::TrackKind};
 use std::{cell::OnceCell, time::Duration};
@@ -21,10 +18,20 @@ pub(super) struct Rates<'a> {
     protocol: Protocol,
     minimum: Option<Duration>,
     protection: Option<&'a Protection>,
-    /// For each track: bytes of its segments without PAT and PMT, and of its I-frames.
-    own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
+    own: Vec<OnceCell<Own>>,
     /// For each track: bit rates of the playlist of it alone.
     alone: Vec<OnceCell<Bitrate>>,
+}
+
+/// Sizes and times of one track.
+#[derive(Debug, Default)]
+struct Own {
+    /// Bytes of each segment, without PAT and PMT.
+    segments: Vec<u64>,
+    /// Bytes of each I-frame.
+    iframes: Vec<u64>,
+    /// Duration of each I-frame in microseconds, as its playlist states it.
+    iframe_durations: Vec<i64>,
 }
 
 impl<'a> Rates<'a> {
@@ -55,10 +62,9 @@ impl<'a> Rates<'a> {
 
     /// Returns the bit rates of the I-frame playlist of a track.
     pub(super) fn of_iframes(&self, track: usize) -> Bitrate {
-        let iframes = self.computed(track).map_or(&[][..], |(_, iframes)| iframes);
+        let Some(own) = self.computed(track) else { return rates_of([].into_iter(), &[], 1) };
         let least = least_target(self.title, &[track], None);
-        let listed = listed_iframes(self.title, track);
-        rates_of(listed.into_iter().map(|(_, micros)| micros), iframes, least)
+        rates_of(own.iframe_durations.iter().copied(), &own.iframes, least)
     }
 
     /// Returns at least the bytes of every segment of text in WebVTT. `None` for other tracks.
@@ -103,28 +109,31 @@ impl<'a> Rates<'a> {
     }
 
     fn own(&self, track: usize) -> &[u64] {
-        self.computed(track).map_or(&[], |(own, _)| own)
+        self.computed(track).map_or(&[], |own| &own.segments)
     }
 
-    fn computed(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
-        let compute = || {
-            if let Some(own) = self.text_sizes(track) {
-                return (own.into_iter().map(|size| size.saturating_sub(self.psi())).collect(), Vec::new());
-            }
-            let (mut own, mut iframes) = match self.minimum {
-                None => segment_and_iframe_sizes(self.title, track, self.protocol),
-                Some(_) => (self.sizes(&[track]), iframe_sizes(self.title, track, self.protocol)),
-            };
-            own.iter_mut().for_each(|size| *size -= self.psi());
-            let name = &self.title.tracks()[track].name;
-            let cover = self.protection.map(|p| p.cover(self.protocol, std::slice::from_ref(name)));
-            if let (Some(Ok(Some(cover))), Some(packed)) = (cover, self.pack(&[track])) {
-                add_encryption(self.title, &packed, track, &cover, &mut own);
-                iframes.iter_mut().for_each(|size| *size += cover.added_bytes(true, 1));
-            }
-            (own, iframes)
-        };
-        self.own.get(track).map(|cell| cell.get_or_init(compute))
+    fn computed(&self, track: usize) -> Option<&Own> {
+        self.own.get(track).map(|cell| cell.get_or_init(|| self.compute(track)))
+    }
+
+    fn compute(&self, track: usize) -> Own {
+        if let Some(sizes) = self.text_sizes(track) {
+            let segments = sizes.into_iter().map(|size| size.saturating_sub(self.psi())).collect();
+            return Own { segments, ..Own::default() };
+        }
+        let frames = iframes::of_track(self.title, track);
+        let (mut segments, mut iframes) = segment_and_iframe_sizes(self.title, track, self.protocol, &frames);
+        if self.minimum.is_some() {
+            segments = self.sizes(&[track]);
+        }
+        segments.iter_mut().for_each(|size| *size -= self.psi());
+        let name = &self.title.tracks()[track].name;
+        let cover = self.protection.map(|p| p.cover(self.protocol, std::slice::from_ref(name)));
+        if let (Some(Ok(Some(cover))), Some(packed)) = (cover, self.pack(&[track])) {
+            add_encryption(self.title, &packed, track, &cover, &mut segments);
+            iframes.iter_mut().for_each(|size| *size += cover.added_bytes(true, 1));
+        }
+        Own { segments, iframes, iframe_durations: iframe_durations(self.title, track, &frames) }
     }
 }
 

@@ -1,0 +1,157 @@
+//! SAMPLE-AES in transport streams (Apple, "MPEG-2 Stream Encryption Format for HTTP Live
+//! Streaming"): slices of AVC and frames of audio, each encrypted by AES-CBC from the same IV on.
+
+use crate::ContentKey;
+use aes::Aes128Enc;
+use bytes::BytesMut;
+use cbc::cipher::{BlockModeEncrypt, InnerIvInit, array::Array};
+use memchr::memmem;
+use std::fmt;
+
+/// Bytes of a block.
+const BLOCK: usize = 16;
+/// Bytes at the start of a NAL unit that stay clear.
+const CLEAR_START: usize = 32;
+/// Longest NAL unit that stays clear as a whole.
+const CLEAR_NAL_UNIT: usize = 48;
+/// Distance in bytes from one encrypted block of a NAL unit to the next.
+const PERIOD: usize = 10 * BLOCK;
+/// Bytes at the start of an audio frame that stay clear.
+const CLEAR_FRAME_START: usize = 16;
+
+/// Encrypts the samples of one track.
+#[derive(Clone)]
+pub struct SampleAes {
+    cipher: Aes128Enc,
+    iv: [u8; BLOCK],
+}
+
+impl SampleAes {
+    /// Creates a cipher with a key and its constant IV.
+    pub fn new(key: &ContentKey) -> Self {
+        Self { cipher: key.cipher().clone(), iv: key.constant_iv() }
+    }
+
+    /// Appends a slice of AVC, encrypted, and with emulation prevention (ITU-T H.264 §7.4.1). The
+    /// slice has its own emulation prevention already, which is encrypted with it.
+    pub fn write_slice(&self, nal_unit: &[u8], out: &mut BytesMut) {
+        if nal_unit.len() <= CLEAR_NAL_UNIT {
+            out.extend_from_slice(nal_unit);
+            return;
+        }
+        let mut encrypted = nal_unit.to_vec();
+        let mut chain = self.chain();
+        let mut at = CLEAR_START;
+        // A last block that is not followed by another byte stays clear.
+        while at + BLOCK < encrypted.len() {
+            if let Some(block) = encrypted.get_mut(at..at + BLOCK) {
+                chain.encrypt_blocks(Array::slice_as_chunks_mut(block).0);
+            }
+            at += PERIOD;
+        }
+        escape(&encrypted, out);
+    }
+
+    /// Encrypts all whole blocks of an audio frame but the first.
+    pub fn encrypt_frame(&self, frame: &mut [u8]) {
+        let blocks = frame.get_mut(CLEAR_FRAME_START..).unwrap_or_default();
+        self.chain().encrypt_blocks(Array::slice_as_chunks_mut(blocks).0);
+    }
+
+    fn chain(&self) -> cbc::Encryptor<Aes128Enc> {
+        cbc::Encryptor::inner_iv_init(self.cipher.clone(), &self.iv.into())
+    }
+}
+
+impl fmt::Debug for SampleAes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampleAes").finish_non_exhaustive()
+    }
+}
+
+/// Appends bytes with a 3 between two zeros and a byte of at most 3.
+fn escape(mut bytes: &[u8], out: &mut BytesMut) {
+    let zeros = memmem::Finder::new(&[0, 0]);
+    let mut from = 0;
+    while let Some(found) = bytes.get(from..).and_then(|rest| zeros.find(rest)) {
+        let end = from + found + 2;
+        let (before, after) = bytes.split_at(end);
+        if after.first().is_some_and(|&next| next <= 3) {
+            out.extend_from_slice(before);
+            out.extend_from_slice(&[3]);
+            (bytes, from) = (after, 0);
+        } else {
+            from = end;
+        }
+    }
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, KeyId};
+    use aes::Aes128;
+    use cbc::cipher::{BlockModeDecrypt, KeyIvInit};
+    use proptest::prelude::*;
+
+    const KEY: [u8; 16] = [9; 16];
+
+    fn cipher() -> SampleAes {
+        SampleAes::new(&ContentKey::new(KeyId::of_digest([1; 16]), Key::new(KEY), Some([7; 16])))
+    }
+
+    /// Removes emulation prevention byte by byte, by the words of the standard.
+    fn unescaped(bytes: &[u8]) -> Vec<u8> {
+        let mut zeros = 0;
+        let mut out = Vec::new();
+        for &byte in bytes {
+            if zeros >= 2 && byte == 3 {
+                zeros = 0;
+                continue;
+            }
+            zeros = if byte == 0 { zeros + 1 } else { 0 };
+            out.push(byte);
+        }
+        out
+    }
+
+    fn decrypt(bytes: &mut [u8], at: impl Iterator<Item = usize>) {
+        let mut chain = cbc::Decryptor::<Aes128>::new(&KEY.into(), &[7; 16].into());
+        for at in at {
+            chain.decrypt_blocks(Array::slice_as_chunks_mut(&mut bytes[at..at + BLOCK]).0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn slices_are_decrypted_by_the_definition(
+            // Few values, so that zeros follow one another.
+            nal_unit in prop::collection::vec(prop_oneof![Just(0_u8), Just(1), Just(3), any::<u8>()], 1..700),
+        ) {
+            let mut out = BytesMut::new();
+            cipher().write_slice(&nal_unit, &mut out);
+            if nal_unit.len() <= 48 {
+                prop_assert_eq!(&out[..], &nal_unit[..]);
+                return Ok(());
+            }
+            let start_code = out.windows(3).position(|three| matches!(three, [0, 0, 0..=2]));
+            prop_assert_eq!(start_code, None);
+            let mut clear = unescaped(&out);
+            let len = clear.len();
+            prop_assert_ne!(&clear, &nal_unit);
+            decrypt(&mut clear, (32..len).step_by(160).filter(|at| len - at > 16));
+            prop_assert_eq!(clear, nal_unit);
+        }
+
+        #[test]
+        fn frames_are_decrypted_by_the_definition(frame in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut encrypted = frame.clone();
+            cipher().encrypt_frame(&mut encrypted);
+            prop_assert_eq!(encrypted == frame, frame.len() < 32);
+            let len = frame.len();
+            decrypt(&mut encrypted, (16..len).step_by(16).filter(|at| at + 16 <= len));
+            prop_assert_eq!(encrypted, frame);
+        }
+    }
+}
