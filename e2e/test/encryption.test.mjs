@@ -23,6 +23,7 @@ const KEYS = {
 /** The schemes of each origin. */
 const RULES = {
   whole: 'hls_ts = "aes-128"\nhls_fmp4 = "aes-128"',
+  sampleAes: 'hls_ts = "sample-aes"',
   cenc: 'dash = "cenc"\nhls_fmp4 = "cenc"',
   cbcs: 'dash = "cbcs"\nhls_fmp4 = "cbcs"',
 };
@@ -91,23 +92,26 @@ test("the page plays a title in HLS that is not served in DASH", async () => {
   }
 });
 
-for (const { protocol, player } of [
+for (const { protocol, player, rule = "whole", method = "AES-128" } of [
   { protocol: "hls-ts", player: "hls.js" },
+  { protocol: "hls-ts", player: "hls.js", rule: "sampleAes", method: "SAMPLE-AES" },
   { protocol: "hls-cmaf", player: "hls.js" },
   { protocol: "hls-cmaf", player: "shaka" },
 ]) {
-  test(`${player} plays, switches and seeks in AES-128 (${protocol})`, async () => {
-    const viewer = await PlayerPage.open(browser, origins.whole.address, { title: TITLE.title, protocol, player });
-    const before = origins.whole.log().length;
+  test(`${player} plays, switches and seeks in ${method} (${protocol})`, async () => {
+    const origin = origins[rule];
+    const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player });
+    const before = origin.log().length;
     try {
       await watch(viewer);
+      assert.match(await shown(viewer), new RegExp(`^Encrypted: ${method}, keys `));
       // The page looks for the MPD, which this rule refuses, and then for the playlist.
       const isExpected = (fault) => fault.includes("/.mpd") || /ERR_ABORTED.*\/\.m3u8/.test(fault);
       assert.deepEqual(viewer.record.faults.filter((fault) => !isExpected(fault)), []);
     } finally {
       await viewer.close();
     }
-    const fetched = new Set(origins.whole.log().slice(before).match(/\w{32}\.key/g));
+    const fetched = new Set(origin.log().slice(before).match(/\w{32}\.key/g));
     const files = kids.map((kid) => `${kid}.key`);
     assert.deepEqual([...fetched].sort(), files.sort(), "the keys that were fetched");
   });

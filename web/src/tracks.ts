@@ -68,7 +68,7 @@ export async function readTracks(title: Pick<Selection, "title" | "part">, signa
     return kind === "audio" ? [{ kind, codec, label: languageLabel(languageTag(set.getAttribute("lang"))) }] : [];
   });
   const hasThumbnails = manifest.querySelector("AdaptationSet[contentType=image]") !== null;
-  return { tracks, encryption: encryptionIn(text), hasThumbnails };
+  return { tracks, encryption: encryptionIn(text, "dash"), hasThumbnails };
 }
 
 /** Returns the type of the media that a player hands to the browser. */

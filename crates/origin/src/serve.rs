@@ -116,7 +116,7 @@ async fn serve_segment(
             }
             fetch.set_reach(media.reach().to_vec());
             let bytes = PlanBody::read_all(media.parts(), &mut fetch, app.config.read.held).await?;
-            media.plan(&bytes)
+            media.plan(&bytes)?
         }
     };
     let head = decide(request, &known(plan.class, plan.digest, plan.content_type, plan.content_length))?;

@@ -58,8 +58,8 @@ pub struct Needs {
     pub reach: Vec<SourceRange>,
 }
 
-/// A response whose length depends on its media: TS of AVC with NAL lengths of 1 or 2 bytes, and
-/// text in another form than it is stored in.
+/// A response whose length depends on its media: TS of AVC with NAL lengths of 1 or 2 bytes, TS
+/// with encrypted samples, and text in another form than it is stored in.
 #[derive(Debug)]
 pub struct MediaFirst {
     digest: u128,
@@ -72,7 +72,11 @@ pub struct MediaFirst {
 /// A segment that is made of media that was read.
 #[derive(Debug)]
 enum MediaSegment {
-    Ts(ts::TsMedia),
+    Ts {
+        segment: ts::TsMedia,
+        /// Names of its tracks.
+        track: String,
+    },
     Text(TextMedia),
 }
 
@@ -80,7 +84,7 @@ impl MediaFirst {
     /// Returns the parts to read, in order.
     pub fn parts(&self) -> &[Part] {
         match &self.segment {
-            MediaSegment::Ts(segment) => &segment.parts,
+            MediaSegment::Ts { segment, .. } => &segment.parts,
             MediaSegment::Text(segment) => &segment.parts,
         }
     }
@@ -96,9 +100,15 @@ impl MediaFirst {
     }
 
     /// Returns the plan, all inline, from all bytes of the parts. Missing bytes count as zeros.
-    pub fn plan(self, media: &[u8]) -> Plan {
+    ///
+    /// # Errors
+    /// [`PackError::CannotCut`] if a sample cannot be encrypted.
+    pub fn plan(self, media: &[u8]) -> Result<Plan, PackError> {
         let (content_type, body) = match self.segment {
-            MediaSegment::Ts(segment) => (TS_TYPE, segment.segment(media)),
+            MediaSegment::Ts { segment, track } => {
+                let body = segment.segment(media);
+                (TS_TYPE, body.map_err(|problem| PackError::CannotCut { track, problem })?)
+            }
             MediaSegment::Text(segment) => (segment.content_type(), segment.segment(media)),
         };
         let plan = Plan {
@@ -110,10 +120,10 @@ impl MediaFirst {
             transform: None,
             reach: Vec::new(),
         };
-        match self.seal {
+        Ok(match self.seal {
             Some(seal) => seal.seal_inline(plan),
             None => plan,
-        }
+        })
     }
 
     /// Returns the same response encrypted.

@@ -9,7 +9,7 @@ use crate::{
     carry::Protocol,
     digest::extended,
     plan::{Class, Part, Plan, Planned},
-    segment::encrypted::EncryptedSegment,
+    segment::{encrypted::EncryptedSegment, ts},
     selection::{SampleOrder, filter::Filter},
 };
 use bytes::{Bytes, BytesMut};
@@ -78,6 +78,8 @@ struct ProtectedTrack {
     kind: TrackKind,
     /// False for video whose slices cannot be found, so that its samples cannot be encrypted.
     has_cuts: bool,
+    /// True if transport streams carry it with encrypted samples.
+    fits_sample_aes: bool,
     /// `None` for a track that is clear on purpose.
     key: Option<Arc<ContentKey>>,
 }
@@ -110,7 +112,8 @@ impl Protection {
             let key = if is_clear { None } else { Some(key_of(index, &named.name)?) };
             let codec = &title.track(named).codec;
             let has_cuts = kind != TrackKind::Video || CutReader::new(codec).is_some();
-            Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, key })
+            let fits_sample_aes = ts::can_encrypt(title.track(named));
+            Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, fits_sample_aes, key })
         };
         let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
         Ok(Self { schemes, systems, tracks, uri, has_clear_thumbnails: false })
@@ -186,11 +189,16 @@ impl Protection {
         let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
         let keyed = tracks.iter().filter(|track| track.key.is_some()).min_by_key(|track| track.kind);
         match (keyed.and_then(|track| track.key.as_ref()), scheme) {
-            (Some(_), Some(scheme)) if scheme.is_of_samples() && tracks.len() > 1 => {
+            (Some(_), Some(scheme)) if scheme.is_common_encryption() && tracks.len() > 1 => {
                 Err(PackError::CannotProtect("segments of several tracks"))
             }
-            (Some(_), Some(scheme)) if scheme.is_of_samples() && !tracks.iter().all(|t| t.has_cuts) => {
+            (Some(_), Some(scheme))
+                if scheme.is_common_encryption() && !tracks.iter().all(|t| t.has_cuts) =>
+            {
                 Err(PackError::CannotProtect("video other than AVC and HEVC"))
+            }
+            (Some(_), Some(Scheme::SampleAes)) if !tracks.iter().all(|track| track.fits_sample_aes) => {
+                Err(PackError::CannotProtect("transport streams of other than AVC, AAC and AC-3"))
             }
             (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key, systems: &self.systems })),
             // Timed text of HLS is always clear, so it needs no scheme of its own.
@@ -328,8 +336,12 @@ impl Cover<'_> {
     /// Returns the bytes that encryption adds to a segment of one track: the boxes `senc`, `saiz`
     /// and `saio`. Counts one slice for each frame of video; each further one adds 6 bytes.
     pub(crate) fn added_bytes(&self, is_video: bool, samples: u64) -> u64 {
-        if !self.scheme.is_of_samples() {
-            return 0;
+        match self.scheme {
+            Scheme::Aes128 => return 0,
+            // A byte of emulation prevention for each 4 MB of encrypted bytes on average, which
+            // may take one packet more.
+            Scheme::SampleAes => return ts::PACKET_BYTES,
+            Scheme::Cenc | Scheme::Cbcs | _ => {}
         }
         let senc = 16;
         let saiz = 17;

@@ -35,6 +35,9 @@ pub enum CutError {
     /// A sample has too many slices.
     #[error("a sample has more slices than its subsamples can state")]
     TooMany,
+    /// A kind of slice that the scheme does not encrypt.
+    #[error("a slice is of a kind that the scheme does not encrypt")]
+    NoScheme,
     /// The cuts do not belong to the sample.
     #[error("the slices that were found are not those of the sample")]
     OtherMedia,
@@ -128,7 +131,7 @@ pub fn subsamples(scheme: Scheme, cuts: &[Cut], subsamples: &mut Vec<Subsample>)
         let protected = match scheme {
             _ if cut.data < BLOCK => 0,
             Scheme::Cbcs => cut.data,
-            Scheme::Cenc | Scheme::Aes128 => cut.data - cut.data % BLOCK,
+            Scheme::Cenc | Scheme::Aes128 | Scheme::SampleAes => cut.data - cut.data % BLOCK,
         };
         clear += cut.clear + (cut.data - protected);
         if protected > 0 {

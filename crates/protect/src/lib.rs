@@ -7,6 +7,7 @@
 //! - [`segment_cipher`]: AES-128 of HLS, which encrypts whole segments
 //! - [`cuts`]: the slices of video samples, and the subsamples made of them
 //! - [`packed_cuts`]: cuts in the compact form in which they are kept
+//! - [`sample_aes`]: SAMPLE-AES of HLS, which encrypts the samples in transport streams
 //! - [`sample_cipher`]: `cenc` and `cbcs`, which encrypt the samples of segments
 //! - [`samples`]: the encryption of a segment's samples, and what its `senc` states of it
 //! - [`systems`]: what DRM systems need to request a licence
@@ -15,6 +16,7 @@
 pub mod cuts;
 pub mod key;
 pub mod packed_cuts;
+pub mod sample_aes;
 pub mod sample_cipher;
 pub mod samples;
 pub mod segment_cipher;
@@ -23,6 +25,7 @@ pub mod systems;
 pub use cuts::{CutError, CutReader};
 pub use key::{ContentKey, Key, KeyId};
 pub use packed_cuts::PackedCuts;
+pub use sample_aes::SampleAes;
 pub use sample_cipher::SampleCipher;
 pub use samples::{SampleSeal, SealedSamples};
 pub use segment_cipher::SegmentCipher;
@@ -38,17 +41,27 @@ pub enum Scheme {
     Cenc,
     /// Samples are encrypted by AES-CBC with a pattern (ISO/IEC 23001-7 §10.4).
     Cbcs,
+    /// Samples in transport streams are encrypted by AES-CBC (method `SAMPLE-AES`).
+    SampleAes,
 }
 
 impl Scheme {
     /// Returns the scheme that configuration files call by this name.
     pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Aes128, Self::Cenc, Self::Cbcs].into_iter().find(|scheme| scheme.name() == name)
+        [Self::Aes128, Self::Cenc, Self::Cbcs, Self::SampleAes]
+            .into_iter()
+            .find(|scheme| scheme.name() == name)
     }
 
-    /// Returns true for the schemes of Common Encryption, which encrypt samples.
+    /// Returns true for the schemes that encrypt samples, not segments as a whole.
     pub const fn is_of_samples(self) -> bool {
         !matches!(self, Self::Aes128)
+    }
+
+    /// Returns true for the schemes of Common Encryption (ISO/IEC 23001-7), which encrypt samples
+    /// in MP4.
+    pub const fn is_common_encryption(self) -> bool {
+        matches!(self, Self::Cenc | Self::Cbcs)
     }
 
     /// Returns the largest number of subsamples of one sample. `saiz` states the size of their
@@ -58,7 +71,7 @@ impl Scheme {
         match self {
             Self::Cenc => (255 - 16 - 2) / 6,
             Self::Cbcs => (255 - 2) / 6,
-            Self::Aes128 => 0,
+            Self::Aes128 | Self::SampleAes => 0,
         }
     }
 
@@ -68,6 +81,7 @@ impl Scheme {
             Self::Aes128 => "aes-128",
             Self::Cenc => "cenc",
             Self::Cbcs => "cbcs",
+            Self::SampleAes => "sample-aes",
         }
     }
 }

@@ -125,7 +125,7 @@ impl Origin {
                 Planned::NeedsCuts(_) => panic!("{address:?} is planned clear"),
                 Planned::NeedsMedia(first) => {
                     let media: Vec<u8> = first.parts().iter().flat_map(|part| self.part(part)).collect();
-                    return Ok(first.plan(&media));
+                    return first.plan(&media);
                 }
             }
         }

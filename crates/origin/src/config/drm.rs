@@ -15,8 +15,8 @@ pub struct DrmRule {
     pub titles: Vec<String>,
     /// Scheme of DASH: `cenc` or `cbcs`. Without a scheme, the form is refused. Since 0.2.0.
     pub dash: Option<String>,
-    /// Scheme of HLS with TS segments: `aes-128`. Without a scheme, the form is refused. Since
-    /// 0.2.0.
+    /// Scheme of HLS with TS segments: `sample-aes` or `aes-128`. Without a scheme, the form is
+    /// refused. Since 0.2.0.
     pub hls_ts: Option<String>,
     /// Scheme of HLS with CMAF segments: `cbcs`, `cenc` or `aes-128`. Without a scheme, the form is
     /// refused. Since 0.2.0.
@@ -70,7 +70,7 @@ impl DrmRule {
     fn problem(&self) -> Option<String> {
         let schemes: [(_, _, &[&str]); 3] = [
             ("dash", &self.dash, &["cenc", "cbcs"]),
-            ("hls_ts", &self.hls_ts, &["aes-128"]),
+            ("hls_ts", &self.hls_ts, &["sample-aes", "aes-128"]),
             ("hls_fmp4", &self.hls_fmp4, &["cbcs", "cenc", "aes-128"]),
         ];
         for (key, scheme, known) in schemes {
@@ -83,10 +83,15 @@ impl DrmRule {
         }
         let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
         if !self.systems.is_empty() && !schemes.iter().any(|(_, scheme, _)| of_samples(scheme)) {
-            return Some("systems need cenc or cbcs".to_owned());
+            return Some("systems need cenc, cbcs or sample-aes".to_owned());
         }
-        if self.systems.iter().any(|name| name == "fairplay") && self.hls_fmp4.as_deref() != Some("cbcs") {
-            return Some("fairplay needs hls_fmp4 = \"cbcs\"".to_owned());
+        let has = |system: &str| self.systems.iter().any(|name| name == system);
+        let is_sample_aes = self.hls_ts.as_deref() == Some("sample-aes");
+        if has("fairplay") && self.hls_fmp4.as_deref() != Some("cbcs") && !is_sample_aes {
+            return Some("fairplay needs hls_fmp4 = \"cbcs\" or hls_ts = \"sample-aes\"".to_owned());
+        }
+        if is_sample_aes && !self.systems.is_empty() && !has("fairplay") && !has("clearkey") {
+            return Some("hls_ts = \"sample-aes\" needs fairplay or clearkey among systems".to_owned());
         }
         if self.titles.is_empty() || self.titles.iter().any(String::is_empty) {
             return Some("titles must name at least one pattern, such as films/**".to_owned());

@@ -174,8 +174,12 @@ async fn ffmpeg_decrypts_every_packet() {
         assert!(out.status.success(), "{url}: {}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).unwrap()
     };
+    let of_samples = DrmRule { hls_ts: Some("sample-aes".to_owned()), hls_fmp4: None, ..rule(&keys) };
+    let of_samples = encrypting(vec![of_samples]).await;
     for title in ["/harbour", "/lighthouse.mp4"] {
-        for query in ["", "?hls_fmp4"] {
+        for (server, query, is_of_samples) in
+            [(&server, "", false), (&server, "?hls_fmp4", false), (&of_samples, "", true)]
+        {
             let url = format!("{title}/.m3u8{query}");
             let (address, clear) = (server.address, clear.address);
             let (encrypted, plain) =
@@ -183,7 +187,12 @@ async fn ffmpeg_decrypts_every_packet() {
                     .await
                     .unwrap();
             assert!(plain.lines().count() > 100, "{plain}");
-            assert_eq!(encrypted, plain, "{title}{query}");
+            assert_eq!(encrypted.lines().count(), plain.lines().count(), "{title}{query}");
+            let differing: Vec<_> = encrypted.lines().zip(plain.lines()).filter(|(a, b)| a != b).collect();
+            // ffmpeg 5.1 keeps the emulation prevention that was added in the clear start of a
+            // slice.
+            let few = if is_of_samples { plain.lines().count() / 1000 } else { 0 };
+            assert!(differing.len() <= few, "{title}{query}: {differing:?}");
         }
     }
 }

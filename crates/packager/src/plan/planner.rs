@@ -24,7 +24,7 @@ use latemux_index::{
     title::{Segment, SegmentSamples, TrackName},
 };
 use latemux_isobmff::{boxes::senc::SampleEncryption, codec::Config};
-use latemux_protect::{CutReader, PackedCuts};
+use latemux_protect::{CutReader, PackedCuts, SampleAes};
 use std::{fmt::Write as _, ops::Range};
 
 /// The inputs of every plan.
@@ -403,7 +403,7 @@ impl<'a> Planner<'a> {
         plan: impl FnOnce(MuxedSegment<'a>) -> Result<Planned, PackError>,
     ) -> Result<Planned, PackError> {
         let all = || joined_names(names);
-        if self.sealing.is_some() {
+        if self.sealing.is_some_and(|sealing| sealing.cover.scheme.is_common_encryption()) {
             return Err(PackError::CannotProtect("segments of several tracks"));
         }
         let tracks = self.together(protocol, names)?;
@@ -463,8 +463,11 @@ impl<'a> Planner<'a> {
         choice: SampleChoice,
     ) -> Result<Planned, PackError> {
         self.muxed(Protocol::HlsTs, names, number, choice, |MuxedSegment { at, what, shares, reach }| {
-            let digest = self.digest(format_args!("{}", TsText(choice, &what)));
-            Ok(match ts::plan_ts(shares, at)? {
+            let clear = self.digest(format_args!("{}", TsText(choice, &what)));
+            let cover = self.sealing.map(|sealing| sealing.cover);
+            let digest = cover.map_or(clear, |cover| cover.digest(clear));
+            let cipher = cover.map(|cover| SampleAes::new(cover.key));
+            Ok(match ts::plan_ts(shares, at, cipher)? {
                 ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                     content_type: TS_TYPE,
                     content_length: segment.content_length,
@@ -475,7 +478,7 @@ impl<'a> Planner<'a> {
                     reach,
                 }),
                 ts::TsPlan::NeedsMedia(segment) => {
-                    let segment = MediaSegment::Ts(segment);
+                    let segment = MediaSegment::Ts { segment, track: joined_names(names) };
                     Planned::NeedsMedia(MediaFirst { digest, segment, reach, seal: None })
                 }
             })

@@ -142,10 +142,12 @@ pub(super) fn write_session_keys<'a>(
 
 /// Writes a tag for each DRM system by which players get the key of encrypted samples.
 fn write_sample_keys(name: &str, cover: &Cover<'_>, uri: &str, playlist: &mut String) {
-    let method = if cover.scheme == Scheme::Cbcs { "SAMPLE-AES" } else { "SAMPLE-AES-CTR" };
+    let method = if cover.scheme == Scheme::Cenc { "SAMPLE-AES-CTR" } else { "SAMPLE-AES" };
     let tag = |uri: &str| PlaylistTag::new(name).plain("METHOD", method).quoted("URI", uri);
     let id = cover.key.id();
-    for system in cover.systems {
+    // The others know no encrypted samples in transport streams.
+    let in_ts = |system: &&DrmSystem| matches!(system, DrmSystem::FairPlay | DrmSystem::ClearKey);
+    for system in cover.systems.iter().filter(|s| cover.scheme != Scheme::SampleAes || in_ts(s)) {
         let tag = match system {
             DrmSystem::Widevine => {
                 let pssh = system.pssh(cover.key, cover.scheme).unwrap_or_default();
@@ -162,7 +164,7 @@ fn write_sample_keys(name: &str, cover: &Cover<'_>, uri: &str, playlist: &mut St
             DrmSystem::FairPlay => {
                 tag(&format!("skd://{id}")).quoted("KEYFORMAT", "com.apple.streamingkeydelivery")
             }
-            DrmSystem::ClearKey if cover.scheme == Scheme::Cbcs => {
+            DrmSystem::ClearKey if cover.scheme != Scheme::Cenc => {
                 let iv = u128::from_be_bytes(cover.key.constant_iv());
                 tag(uri).plain("IV", format_args!("0x{iv:032x}")).quoted("KEYFORMAT", "identity")
             }

@@ -26,7 +26,8 @@
 //! # Unknown sizes
 //! Start codes replace four-byte NAL lengths. An access unit delimiter is added if the sample has
 //! none. Otherwise, stuffing of the same length in the PES header takes its place. With NAL lengths
-//! of one or two bytes, only the media determines the size: [`TsPlan::NeedsMedia`].
+//! of one or two bytes, only the media determines the size: [`TsPlan::NeedsMedia`]. This also holds
+//! for samples that are encrypted, since emulation prevention depends on the encrypted bytes.
 
 mod adts;
 mod annexb;
@@ -37,6 +38,7 @@ mod packet;
 mod pes;
 mod program_config;
 mod psi;
+mod sample_aes;
 mod stream;
 mod stretch;
 mod tail;
@@ -63,9 +65,11 @@ use latemux_index::{
     table::batches::SampleBatch,
     title::Segment,
 };
+use latemux_protect::{CutError, SampleAes};
 use layout::PesUnit;
 use mux::{Muxer, PidState, ScheduledUnit};
 use packet::PACKET;
+use sample_aes::Description;
 use stream::{Coding, Stream};
 
 /// The result of planning a TS segment.
@@ -93,6 +97,8 @@ pub(crate) struct TsMedia {
     pub parts: Vec<Part>,
     tracks: Vec<OwnedTrack>,
     number: u32,
+    /// The cipher of its samples, if they are to be encrypted.
+    cipher: Option<SampleAes>,
 }
 
 /// PIDs of the elementary streams.
@@ -103,17 +109,27 @@ const LEAD: i64 = 63_000;
 
 /// Plans the TS segment `number` (0-based) of at most one video and one audio track, in any order.
 /// Audio frames whose length their framing cannot state (over 8 kB in AAC, 65 kB in others) are
-/// left out. Fails with [`PackError::CannotCarry`] if a transport stream does not carry a track.
-pub(crate) fn plan_ts(shares: Vec<TrackShare<'_>>, number: u32) -> Result<TsPlan, PackError> {
+/// left out. With a cipher, the samples are encrypted.
+///
+/// Fails with [`PackError::CannotCarry`] if a transport stream does not carry a track, and with
+/// [`PackError::CannotProtect`] if it does not carry it encrypted.
+pub(crate) fn plan_ts(
+    shares: Vec<TrackShare<'_>>,
+    number: u32,
+    cipher: Option<SampleAes>,
+) -> Result<TsPlan, PackError> {
     let clocks = tail_clocks(&shares);
     let mut owned = Vec::with_capacity(shares.len());
     for TrackShare { track, object, samples, .. } in shares {
         let mut stream = Stream::of(track)?;
         stream.raise_decode_lead(&samples);
+        if cipher.is_some() {
+            stream.encryption = Some(Description::of(track, &stream.coding)?);
+        }
         let clocks = if track.kind == TrackKind::Video { clocks } else { 0 };
         owned.push(OwnedTrack { stream, object, samples, clocks });
     }
-    Ok(plan_owned(owned, number))
+    Ok(plan_owned(owned, number, cipher))
 }
 
 /// Returns the number of PCR-only packets that follow the end of the video in a segment, while its
@@ -177,6 +193,8 @@ pub(crate) fn estimated_bytes(track: &Track, samples: &UnreadSamples) -> u64 {
     Stream::of(track).map_or(0, |stream| estimate::packets(&stream, samples) * PACKET as u64)
 }
 
+/// Bytes of a packet.
+pub(crate) const PACKET_BYTES: u64 = PACKET as u64;
 /// Bytes of PAT and PMT at the start of each segment.
 pub(crate) const PSI_BYTES: u64 = 2 * PACKET as u64;
 
@@ -189,11 +207,11 @@ struct OwnedTrack {
     clocks: u32,
 }
 
-fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32) -> TsPlan {
+fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32, cipher: Option<SampleAes>) -> TsPlan {
     tracks.sort_by_key(|track| !track.stream.is_video());
-    if tracks.iter().any(|track| track.stream.needs_media()) {
+    if cipher.is_some() || tracks.iter().any(|track| track.stream.needs_media()) {
         let (due, _) = schedule(&tracks);
-        return TsPlan::NeedsMedia(TsMedia { parts: source_parts(&tracks, &due), tracks, number });
+        return TsPlan::NeedsMedia(TsMedia { parts: source_parts(&tracks, &due), tracks, number, cipher });
     }
     TsPlan::Ready(segment(tracks, number))
 }
@@ -285,45 +303,73 @@ fn source_parts(tracks: &[OwnedTrack], due: &[ScheduledUnit]) -> Vec<Part> {
     parts
 }
 
+/// Returns true if a transport stream carries a track with encrypted samples.
+pub(crate) fn can_encrypt(track: &Track) -> bool {
+    Stream::of(track).is_ok_and(|stream| Description::of(track, &stream.coding).is_ok())
+}
+
 impl TsMedia {
-    /// Returns the whole segment from all bytes of the parts. Missing bytes count as zeros.
-    pub(crate) fn segment(mut self, media: &[u8]) -> Bytes {
-        let (due, _) = schedule(&self.tracks);
+    /// Returns the whole segment from all bytes of the parts. Missing bytes count as zeros. Fails
+    /// if a sample cannot be encrypted.
+    pub(crate) fn segment(self, media: &[u8]) -> Result<Bytes, CutError> {
+        let Self { tracks, number, cipher, .. } = self;
+        let (due, _) = schedule(&tracks);
         let mut rest = media;
         let mut input = BytesMut::with_capacity(media.len() + media.len() / 8);
-        let mut wide = self.tracks.clone();
+        let mut changed = tracks.clone();
         for due in &due {
-            let Some(track) = wide.get_mut(due.track) else { continue };
+            let Some(track) = changed.get_mut(due.track) else { continue };
             let first = due.unit.first as usize;
-            for (i, sample) in unit_samples(&self.tracks, due).iter().enumerate() {
+            for (i, sample) in unit_samples(&tracks, due).iter().enumerate() {
                 let size = sample.size as usize;
                 let (bytes, after) = rest.split_at(size.min(rest.len()));
                 rest = after;
                 let start = input.len();
-                match track.stream.coding {
-                    Coding::Avc { length_size, .. } if length_size != 4 => {
-                        annexb::widen(bytes, length_size, &mut input);
-                        if let Some(sample) = track.samples.get_mut(first + i) {
-                            sample.size = u32::try_from(input.len() - start).unwrap_or(u32::MAX);
-                        }
-                    }
-                    _ => {
-                        input.extend_from_slice(bytes);
-                        input.resize(start + size, 0);
-                    }
+                track.stream.write_sample(cipher.as_ref(), bytes, size, &mut input)?;
+                if let Some(sample) = track.samples.get_mut(first + i) {
+                    sample.size = u32::try_from(input.len() - start).unwrap_or(u32::MAX);
                 }
             }
         }
-        for track in &mut wide {
+        for track in &mut changed {
             if let Coding::Avc { length_size, .. } = &mut track.stream.coding {
                 *length_size = 4;
             }
         }
-        self.tracks.clear();
-        let mut segment = segment(wide, self.number);
+        let mut segment = segment(changed, number);
         let mut out = BytesMut::new();
         segment.muxer.write(&input, &mut out);
         segment.muxer.finish(&mut out);
-        out.freeze()
+        Ok(out.freeze())
+    }
+}
+
+impl Stream {
+    /// Appends a sample as the muxer takes it, with NAL lengths of four bytes, and encrypted if
+    /// there is a cipher. `size` is what the index states: missing bytes count as zeros.
+    fn write_sample(
+        &mut self,
+        cipher: Option<&SampleAes>,
+        sample: &[u8],
+        size: usize,
+        out: &mut BytesMut,
+    ) -> Result<(), CutError> {
+        let start = out.len();
+        match (cipher, &self.coding) {
+            (Some(cipher), coding) => {
+                if let Some(encryption) = &mut self.encryption {
+                    encryption.complete(sample);
+                }
+                sample_aes::write_sample(cipher, coding, sample, out)?;
+            }
+            (None, Coding::Avc { length_size, .. }) if *length_size != 4 => {
+                annexb::widen(sample, *length_size, out);
+            }
+            (None, _) => {
+                out.extend_from_slice(sample);
+                out.resize(start + size, 0);
+            }
+        }
+        Ok(())
     }
 }

@@ -50,6 +50,7 @@ impl Source {
                         _ => 1536,
                     },
                     language: None,
+                    encryption: None,
                 };
                 (stream, samples.collect())
             })
@@ -84,7 +85,7 @@ impl Source {
                 let range = if number == 0 { 0 } else { at(*start) }..at(end);
                 OwnedTrack { stream: stream.clone(), object: 0, samples: samples[range].to_vec(), clocks: 0 }
             });
-            let plan = plan_owned(tracks.collect(), u32::try_from(number).unwrap());
+            let plan = plan_owned(tracks.collect(), u32::try_from(number).unwrap(), None);
             let TsPlan::Ready(segment) = plan else { panic!("four-byte lengths") };
             segments.push(run(segment, &[&self.bytes], &[4096, 1, 65_536]));
         }
@@ -313,6 +314,7 @@ fn padding_is_less_than_half_a_percent() {
         sample_rate: 0,
         frame_length: 0,
         language: None,
+        encryption: None,
     };
     let packets = super::layout::packets(&stream, video.iter().copied());
     // The padding is 7.5 packets on average.

@@ -76,6 +76,9 @@ fn section(table_id: u8, extension: u16, version: u8, body: &[u8]) -> BytesMut {
 
 /// Returns `stream_type` (§2.4.4.9; ATSC A/53 Part 3 for those of Dolby).
 fn stream_type(stream: &Stream) -> u8 {
+    if let Some(encryption) = &stream.encryption {
+        return encryption.stream_type();
+    }
     match stream.coding {
         Coding::Avc { .. } => 0x1B,
         Coding::Aac(_) => 0x0F,
@@ -89,6 +92,7 @@ fn stream_type(stream: &Stream) -> u8 {
 fn descriptors(stream: &Stream) -> BytesMut {
     let mut out = BytesMut::new();
     let registration: &[u8] = match stream.coding {
+        _ if stream.encryption.is_some() => b"",
         Coding::Ac3 => b"AC-3",
         Coding::Eac3 => b"EAC3",
         _ => b"",
@@ -96,6 +100,9 @@ fn descriptors(stream: &Stream) -> BytesMut {
     if !registration.is_empty() {
         out.put_slice(&[0x05, 4]);
         out.put_slice(registration);
+    }
+    if let Some(encryption) = &stream.encryption {
+        encryption.write(&mut out);
     }
     if let Some(language) = stream.language {
         out.put_slice(&[0x0A, 4]); // ISO_639_language_descriptor, audio_type 0: undefined

@@ -1,6 +1,6 @@
 //! The properties of a track that the muxer needs.
 
-use super::{adts::Adts, annexb};
+use super::{adts::Adts, annexb, sample_aes::Description};
 use crate::PackError;
 use bytes::Bytes;
 use latemux_index::{Sample, Track, media::Samples};
@@ -43,6 +43,8 @@ pub(super) struct Stream {
     pub(super) frame_length: u32,
     /// ISO 639-2 code, if known.
     pub(super) language: Option<[u8; 3]>,
+    /// The description of its encryption, if its samples are encrypted.
+    pub(super) encryption: Option<Description>,
 }
 
 impl Stream {
@@ -84,6 +86,7 @@ impl Stream {
             sample_rate,
             frame_length,
             language: if is_video { None } else { three_letters(track.language.as_str()) },
+            encryption: None,
         })
     }
 

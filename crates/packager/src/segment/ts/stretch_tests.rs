@@ -12,6 +12,7 @@ fn stream(coding: Coding, timescale: u32, rate: u32, frame_length: u32, decode_l
         sample_rate: rate,
         frame_length,
         language: None,
+        encryption: None,
     }
 }
 
