@@ -89,6 +89,20 @@ fn main() -> std::io::Result<()> {
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
     seeds("ism", &[("one", ISM.as_bytes().to_vec())])?;
+    seeds(
+        "text",
+        &[
+            ("vtt", b"\0WEBVTT\n\nSTYLE\na\n\nid\n00:01.000 --> 00:02.000 line:0\n<b>x</b>\n".to_vec()),
+            ("srt", b"\x011\n00:00:01,000 --> 00:00:02,000\n{\\an8}<i>x</i> & y\n".to_vec()),
+            (
+                "ttml",
+                b"\x02<tt><body><div><p begin='1s' dur='2s'>a<br/><span end='1s'>b</span></p></div></body></tt>"
+                    .to_vec(),
+            ),
+            ("tx3g", b"\x03\0\x01a\0\0\0\x16styl\0\x01\0\0\0\x01\0\x01\x01\x10\xFF\xFF\xFF\xFF".to_vec()),
+            ("wvtt", b"\x04\0\0\0\x11vttc\0\0\0\x09paylx".to_vec()),
+        ],
+    )?;
     // The first byte of these seeds is the kind; the payload without its header follows.
     let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
     let table = locate(&whole(&[progressive()])[1..]);

@@ -17,6 +17,13 @@ pub const XML_DEPTH: usize = 32;
 /// Most nodes of an XML document.
 pub const XML_NODES: u32 = 250_000;
 
+/// Most attributes of one XML element, and most namespaces of a document.
+pub const XML_ATTRIBUTES: usize = 256;
+/// Most times at which the text of one TTML paragraph changes.
+pub const PARAGRAPH_CHANGES: usize = 512;
+/// Most bytes of all samples of one text. A cue is repeated in each sample that it is shown in.
+pub const SAMPLE_BYTES: usize = 16 << 20;
+
 /// Checks the size of a file.
 pub(crate) fn check_file(bytes: usize) -> Result<(), TextError> {
     if bytes > FILE_BYTES { Err(TextError::OverLimit("bytes of text", FILE_BYTES)) } else { Ok(()) }

@@ -1,6 +1,11 @@
 //! WebVTT in MP4 (ISO/IEC 14496-30 §7): a sample holds the cues that are shown during it.
 
-use crate::{Cue, SampleCue, join::Joiner, limits::ACTIVE_CUES, webvtt};
+use crate::{
+    Cue, SampleCue, TextError,
+    join::Joiner,
+    limits::{ACTIVE_CUES, SAMPLE_BYTES},
+    webvtt,
+};
 
 /// The content of a sample in which nothing is shown: one `vtte` box.
 pub const EMPTY: [u8; 8] = [0, 0, 0, 8, b'v', b't', b't', b'e'];
@@ -46,6 +51,12 @@ pub fn header(entry_boxes: &[u8]) -> String {
     let configuration = boxes(entry_boxes).find(|(kind, _)| *kind == b"vttC");
     let text = configuration.map(|(_, body)| String::from_utf8_lossy(body));
     text.map(|text| webvtt::header_blocks(&text)).unwrap_or_default()
+}
+
+/// Returns true if a sample has cues that go over several samples.
+pub fn has_parts_of_cues(sample: &[u8]) -> bool {
+    let mut cues = boxes(sample).filter(|(kind, _)| *kind == b"vttc");
+    cues.any(|(_, body)| boxes(body).any(|(kind, _)| kind == b"vsid"))
 }
 
 /// Iterates over the boxes of a sample with their types.
@@ -96,12 +107,16 @@ fn put_box(kind: &[u8; 4], size: usize, out: &mut Vec<u8>) {
 
 /// Returns the samples of cues, which are sorted by start: from time 0 to the last end, without
 /// gaps. A cue that goes over several samples has one `vsid` in all of them.
-pub fn samples(cues: &[Cue]) -> Vec<TimedSample> {
+///
+/// # Errors
+/// [`TextError::OverLimit`] for samples of more than [`SAMPLE_BYTES`] in all.
+pub fn samples(cues: &[Cue]) -> Result<Vec<TimedSample>, TextError> {
     let mut changes: Vec<u64> = cues.iter().flat_map(|cue| [cue.start, cue.end]).chain([0]).collect();
     changes.sort_unstable();
     changes.dedup();
     let mut samples = Vec::with_capacity(changes.len());
     let mut active: Vec<(u32, &Cue)> = Vec::new();
+    let mut bytes = 0;
     let mut next = (1_u32..).zip(cues).peekable();
     for pair in changes.windows(2) {
         let &[start, end] = pair else { continue };
@@ -117,9 +132,13 @@ pub fn samples(cues: &[Cue]) -> Vec<TimedSample> {
         if data.is_empty() {
             data.extend_from_slice(&EMPTY);
         }
+        bytes += data.len();
+        if bytes > SAMPLE_BYTES {
+            return Err(TextError::OverLimit("bytes of samples", SAMPLE_BYTES));
+        }
         samples.push(TimedSample { start, end, data });
     }
-    samples
+    Ok(samples)
 }
 
 /// Returns the cues of consecutive samples by start, each of them once.
@@ -136,7 +155,7 @@ pub fn joined<'a>(samples: impl IntoIterator<Item = (u64, u64, &'a [u8])>) -> Ve
 #[cfg(test)]
 mod tests {
     use super::{EMPTY, cues, header, joined, samples};
-    use crate::Cue;
+    use crate::{Cue, TextError};
 
     fn cue(start: u64, end: u64, text: &str) -> Cue {
         Cue { start, end, id: String::new(), settings: String::new(), text: text.into() }
@@ -145,7 +164,7 @@ mod tests {
     #[test]
     fn a_cue_over_several_samples_has_one_source() {
         let all = [cue(500, 3000, "a"), cue(1000, 2000, "b"), cue(4000, 5000, "c")];
-        let samples = samples(&all);
+        let samples = samples(&all).unwrap();
         let times: Vec<_> = samples.iter().map(|sample| (sample.start, sample.end)).collect();
         let want = [(0, 500), (500, 1000), (1000, 2000), (2000, 3000), (3000, 4000), (4000, 5000)];
         assert_eq!(times, want);
@@ -156,6 +175,13 @@ mod tests {
         let c = [&[0, 0, 0, 17][..], b"vttc", &[0, 0, 0, 9], b"payl", b"c"].concat();
         assert_eq!(samples[5].data, c);
         assert_eq!(joined(samples.iter().map(|s| (s.start, s.end, &s.data[..]))), all);
+    }
+
+    #[test]
+    fn a_long_cue_over_many_others_takes_no_more_than_the_limit() {
+        let mut all = vec![cue(0, 1_000_000, &"x".repeat(60_000))];
+        all.extend((0..1000).map(|n| cue(n * 10, n * 10 + 5, "y")));
+        assert!(matches!(samples(&all), Err(TextError::OverLimit(..))));
     }
 
     #[test]

@@ -37,7 +37,7 @@ proptest! {
         let file = webvtt::write("", &cues, None);
         let read = webvtt::parse(&file).unwrap().cues;
         prop_assert_eq!(&read, &cues);
-        let samples = wvtt::samples(&cues);
+        let samples = wvtt::samples(&cues).unwrap();
         for pair in samples.windows(2) {
             prop_assert_eq!(pair[0].end, pair[1].start, "without gaps");
         }

@@ -70,10 +70,10 @@ impl<'a, 'i: 'a> Styles<'a, 'i> {
 
     /// Applies the styles that an element refers to, and its own.
     fn put(&self, node: Node<'a, 'i>, look: &mut Look) {
-        for name in value(node, "style").unwrap_or_default().split_whitespace().take(16) {
+        for name in value(node, "style").unwrap_or_default().split_whitespace().take(4) {
             let Some(style) = self.styles.get(name) else { continue };
             // A style may refer to another one.
-            let others = value(*style, "style").unwrap_or_default().split_whitespace().take(16);
+            let others = value(*style, "style").unwrap_or_default().split_whitespace().take(4);
             others.filter_map(|name| self.styles.get(name)).for_each(|other| put_own(*other, look));
             put_own(*style, look);
         }

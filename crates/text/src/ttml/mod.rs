@@ -12,7 +12,7 @@ pub use write::write;
 
 use crate::{
     Cue, Document, TextError,
-    limits::{CUE_BYTES, XML_DEPTH, XML_NODES, check_file, push, sort},
+    limits::{PARAGRAPH_CHANGES, XML_ATTRIBUTES, XML_DEPTH, XML_NODES, check_file, push, sort},
     markup,
 };
 use layout::{Look, Styles};
@@ -28,6 +28,7 @@ use time::Clock;
 pub fn parse(text: &str) -> Result<Document, TextError> {
     check_file(text.len())?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: XML_NODES, ..ParsingOptions::default() };
+    check_attributes(text)?;
     let xml = roxmltree::Document::parse_with_options(text, options)
         .map_err(|error| TextError::Malformed(format!("the document is no XML: {error}")))?;
     let root = xml.root_element();
@@ -46,6 +47,17 @@ pub fn parse(text: &str) -> Result<Document, TextError> {
     let mut cues = reader.cues;
     sort(&mut cues)?;
     Ok(Document { header: String::new(), cues, language: language.to_owned() })
+}
+
+/// Refuses documents that would take the XML parser long.
+fn check_attributes(text: &str) -> Result<(), TextError> {
+    // Attribute values hold no `<`, so all attributes of an element are between two of them.
+    let attributes = |tag: &str| tag.bytes().filter(|&byte| byte == b'=').count();
+    let is_over = text.split('<').any(|tag| attributes(tag) > XML_ATTRIBUTES);
+    if is_over || text.matches("xmlns").count() > XML_ATTRIBUTES {
+        return Err(TextError::OverLimit("attributes of one XML element, or namespaces,", XML_ATTRIBUTES));
+    }
+    Ok(())
 }
 
 /// A stretch of time in milliseconds, without an end if it is `None`.
@@ -154,8 +166,8 @@ impl<'a, 'i> Reader<'a, 'i> {
             // Shown until its sample or the presentation ends.
             changes.push(u64::MAX);
         }
-        if changes.len() > CUE_BYTES {
-            return Err(TextError::OverLimit("times in one paragraph", CUE_BYTES));
+        if changes.len() > PARAGRAPH_CHANGES {
+            return Err(TextError::OverLimit("times in one paragraph", PARAGRAPH_CHANGES));
         }
         for pair in changes.windows(2) {
             let &[start, end] = pair else { continue };

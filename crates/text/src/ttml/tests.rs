@@ -73,6 +73,11 @@ fn hostile_documents_are_refused() {
     assert!(matches!(parse(&document("", &nested)), Err(TextError::OverLimit(..))));
     let bomb = "<!DOCTYPE tt [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><tt><body>&b;</body></tt>";
     assert!(matches!(parse(bomb), Err(TextError::Malformed(_))));
+    let attributes: String = (0..300).map(|n| format!(" a{n}=''")).collect();
+    assert!(matches!(parse(&format!("<tt{attributes}/>")), Err(TextError::OverLimit(..))));
+    let spans: String = (0..600).map(|n| format!("<span begin='{n}s'>x</span>")).collect();
+    let paragraph = document("", &format!("<div><p>{spans}</p></div>"));
+    assert!(matches!(parse(&paragraph), Err(TextError::OverLimit(..))));
     let long = " ".repeat(limits::FILE_BYTES + 1);
     assert!(matches!(parse(&long), Err(TextError::OverLimit(..))));
     for text in ["", "<tt>", "<html/>", "<tt><body><p begin='x'/></body></tt>", "WEBVTT"] {
