@@ -2,7 +2,7 @@
 // that the film shows then.
 
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -16,6 +16,7 @@ const noFfmpeg = await missing("ffmpeg", "-version");
 const file = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const SHAKA_5 = file("../web/node_modules/shaka-player/dist/shaka-player.compiled.js");
 const SHAKA_4 = file("node_modules/shaka-player/dist/shaka-player.compiled.js");
+const HLS_JS = file("../web/node_modules/hls.js/dist/hls.min.js");
 const DASH_JS = file("../web/node_modules/dashjs/dist/modern/umd/dash.all.min.js");
 
 /** Times within tiles of 2 s, in each of the two sheets. */
@@ -35,6 +36,10 @@ before(async () => {
   const avc = ["-c:v", "libx264", "-preset", "ultrafast", "-qp", "4", "-g", "20", "-keyint_min", "20", "-sc_threshold", "0"];
   await run("ffmpeg", "-v", "error", "-f", "lavfi", "-i", source, ...avc, "-pix_fmt", "yuv420p", film);
   await runLatemux("thumbnails", film, "--every", "2s", "--tiles", "3x2");
+  const single = join(library, "single");
+  await mkdir(single);
+  await copyFile(film, join(single, "video.mp4"));
+  await runLatemux("thumbnails", join(single, "video.mp4"), "--every", "2s", "--tiles", "1x1");
   [origin, browser] = await Promise.all([startOrigin({ library }), launchBrowser()]);
 });
 after(async () => {
@@ -109,6 +114,28 @@ describe("thumbnails", { skip: noFfmpeg }, () => {
     await compare(opened, (time) => new Promise((resolve) => player.provideThumbnail(time, (tile) => resolve({ ...tile }))));
   });
 
+  it("are I-frames for hls.js", { timeout: 120_000 }, async () => {
+    const opened = await open(HLS_JS);
+    await opened.page.evaluate((url) => {
+      window.hls = new Hls();
+      hls.attachMedia(document.querySelector("video"));
+      hls.loadSource(url);
+    }, `${origin.address}single/.m3u8?hls_fmp4`);
+    await opened.page.waitForFunction(() => document.querySelector("video").readyState >= 2);
+    await opened.page.evaluate(() => {
+      window.pictures = hls.createImageIFramePlayer();
+      window.picture = new Image();
+      pictures.attachImage(picture);
+    });
+    await compare(opened, async (time) => {
+      const before = picture.src;
+      pictures.loadMediaAt(time);
+      for (let frame = 0; picture.src === before && frame < 300; frame++) await new Promise(requestAnimationFrame);
+      await picture.decode();
+      return { url: picture.src, x: 0, y: 0, width: picture.naturalWidth, height: picture.naturalHeight };
+    });
+  });
+
   for (const [name, script] of [["Shaka Player 5", SHAKA_5], ["Shaka Player 4", SHAKA_4]]) {
     for (const manifest of [".mpd", ".m3u8"]) {
       it(`are shown by ${name} from ${manifest}`, { timeout: 120_000 }, async () => {
@@ -144,8 +171,9 @@ describe("thumbnails", { skip: noFfmpeg }, () => {
       assert.equal(await tile.getAttribute("data-start"), String(second - (second % 2)));
       const [picture, place] = await tile.evaluate(({ style }) => [style.backgroundImage, style.backgroundPosition]);
       const number = Math.floor(second / 2);
-      assert.match(picture, new RegExp(`/images/title-thumbs=\\d+-${Math.floor(number / 6) + 1}\\.jpg`.replace("title", "film")));
-      assert.equal(place, `-${(number % 3) * 160}px -${(Math.floor(number / 3) % 2) * 90}px`);
+      assert.match(picture, new RegExp(`/images/film-thumbs=\\d+-${Math.floor(number / 6) + 1}\\.jpg`));
+      const [left, top] = [(number % 3) * 160, (Math.floor(number / 3) % 2) * 90];
+      assert.equal(place.replaceAll("-", ""), `${left}px ${top}px`);
     }
     await page.mouse.click(x + (width * 13) / 23, y + height / 2);
     await page.waitForFunction(() => Math.abs(document.querySelector("video").currentTime - 13) < 1.5);

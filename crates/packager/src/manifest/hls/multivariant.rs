@@ -68,7 +68,8 @@ pub(crate) fn multivariant(
     if !selected.is_moved() {
         for of in &listed_thumbnails(selected, links, protection) {
             thumbnails::write_stream(of, links, &mut text);
-            if protection.is_none() {
+            // hls.js shows pictures of other times if the film is in TS, whose times start later.
+            if protection.is_none() && protocol == Protocol::HlsCmaf {
                 thumbnails::write_iframes(of, links, &mut text);
             }
         }
