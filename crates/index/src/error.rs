@@ -49,6 +49,14 @@ pub enum IndexError {
     /// The object has no tracks at all.
     #[error("there are no tracks")]
     NoMedia,
+    /// A file of text is refused.
+    #[error("{detail}")]
+    Text {
+        /// The stable word for the cause.
+        reason: &'static str,
+        /// The cause, for people.
+        detail: String,
+    },
 }
 
 impl IndexError {
@@ -65,6 +73,7 @@ impl IndexError {
             Self::Refused(problems) => problems.first().map_or("no_media", |problem| problem.reason),
             Self::Stale(_) => "index_stale",
             Self::NoMedia => "no_media",
+            Self::Text { reason, .. } => reason,
         }
     }
 }

@@ -18,8 +18,8 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 pub struct SegmentBytes(Body);
 
 impl Origin {
-    /// Plans a segment. It reads no media, only the `moof`s of fragments whose samples the index
-    /// does not know.
+    /// Plans a segment. It reads the `moof`s of fragments whose samples the index does not
+    /// know, and media only if the length of the segment depends on it, as that of converted text.
     ///
     /// # Errors
     /// - [`Error::Pack`] for a segment that does not exist or cannot be made
@@ -34,9 +34,11 @@ impl Origin {
         let cuts = app.cuts.of(title);
         match plan_segment(title, &address, &app.fragments, &cuts, moofs).await? {
             SegmentPlan::Ready(plan) => Ok(plan),
-            SegmentPlan::MediaFirst(_) | SegmentPlan::CutsFirst(_) => {
-                Err(Error::Internal("a segment whose length depends on its media"))
+            SegmentPlan::MediaFirst(media) => {
+                let bytes = PlanBody::read_all(media.parts(), &mut new_fetch(), app.config.read.held).await?;
+                Ok(media.plan(&bytes)?)
             }
+            SegmentPlan::CutsFirst(_) => Err(Error::Internal("an encrypted segment in a file")),
         }
     }
 

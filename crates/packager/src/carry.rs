@@ -12,8 +12,8 @@
 //! | MP3 | ✓ | ✓ | ✓ | – | FLV's rates | |
 //! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | – | – | no CODECS name in HLS TS |
 //! | `stpp` | ✓ | ✓ | ✓ | ✓ | – | HLS: as WebVTT beside TS, and beside CMAF unless it is `im1t` |
-//! | `wvtt` | ✓ | ✓ | ✓ | – | – | HLS: as WebVTT |
-//! | `tx3g` | ✓ | ✓ | ✓ | – | – | DASH: as `wvtt`; HLS: as WebVTT |
+//! | `wvtt` | ✓ | ✓ | ✓ | ✓ | – | HLS: as WebVTT; Smooth: as TTML |
+//! | `tx3g` | ✓ | ✓ | ✓ | ✓ | – | DASH: as `wvtt`; HLS: as WebVTT; Smooth: as TTML |
 
 use crate::PackError;
 use latemux_index::{
@@ -68,7 +68,7 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
         (Protocol::Dash | Protocol::HlsCmaf, _)
         | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3)
         | (Protocol::HlsTs, Config::Wvtt | Config::Stpp | Config::Tx3g)
-        | (Protocol::Smooth, Config::Eac3 | Config::Stpp) => Ok(()),
+        | (Protocol::Smooth, Config::Eac3 | Config::Stpp | Config::Wvtt | Config::Tx3g) => Ok(()),
         (Protocol::HlsTs, Config::Aac(aac)) => check_adts(aac),
         (Protocol::Smooth | Protocol::Hds, Config::Avc(avc)) => {
             check_sample_entry(protocol, codec)?;

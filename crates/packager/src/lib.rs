@@ -33,6 +33,7 @@ pub mod restore;
 pub mod segment;
 pub mod selection;
 pub mod sizes;
+pub mod text_file;
 
 pub use address::{Address, AddressError, Resource};
 pub use error::PackError;

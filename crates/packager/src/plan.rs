@@ -77,7 +77,7 @@ enum MediaSegment {
         /// Names of its tracks.
         track: String,
     },
-    Text(TextMedia),
+    Text(Box<TextMedia>),
 }
 
 impl MediaFirst {

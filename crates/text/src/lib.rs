@@ -8,7 +8,9 @@
 mod cue;
 mod encoding;
 mod error;
+mod file_name;
 mod join;
+pub mod language;
 pub mod limits;
 pub mod markup;
 mod sidecar;
@@ -22,5 +24,6 @@ pub mod wvtt;
 pub use cue::{Cue, Document};
 pub use encoding::decode;
 pub use error::TextError;
+pub use file_name::{FileName, Purpose};
 pub use join::{Joiner, SampleCue};
 pub use sidecar::{TextFormat, parse};

@@ -368,5 +368,6 @@ fn finish(
         source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned.0,
         fragment_defaults: movie.fragments.unwrap_or_default().into_boxed_slice(),
         stamp,
+        inline: None,
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     error::{TrackProblem, TrackProblemKind},
     locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables, placement},
-    media::{Samples, Track, TrackKind},
+    media::{Purpose, Samples, Track, TrackKind},
     table::{
         fragment_table::FragmentTable, layout::ChunkPositions, presentation::Presentation,
         samples::SampleTable,
@@ -219,6 +219,7 @@ impl TrackDescription {
             enabled: self.enabled,
             timescale: self.timescale,
             language: self.language,
+            purpose: Purpose::of_entry(&self.sample_entry),
             sample_entry: self.sample_entry,
             codec: self.codec,
             matrix: self.matrix,

@@ -42,6 +42,8 @@ pub struct MediaIndex {
     pub fragment_defaults: Box<[Trex]>,
     /// The media as it was when an index MP4 was made from it.
     pub stamp: Option<MediaStamp>,
+    /// All bytes of the media, if it was made in memory: of a file of text.
+    pub inline: Option<Bytes>,
 }
 
 /// The boxes an object's index was read from.
@@ -72,6 +74,8 @@ pub struct Track {
     pub timescale: Timescale,
     /// Language.
     pub language: Language,
+    /// The purpose of text.
+    pub purpose: Purpose,
     /// The sample entry all its samples use, in ISO form: see
     /// [`iso_entry`](latemux_isobmff::codec::iso_entry).
     pub sample_entry: SampleEntry,
@@ -120,6 +124,41 @@ impl TrackKind {
             b"soun" => Some(Self::Audio),
             b"text" | b"subt" | b"sbtl" | b"subp" => Some(Self::Text),
             _ => None,
+        }
+    }
+}
+
+/// The purpose of text. The default is that of plain subtitles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Purpose {
+    /// Shown even if the viewer chooses no subtitles: signs and foreign speech.
+    pub forced: bool,
+    /// For the deaf: states sounds too.
+    pub captions: bool,
+    /// Preferred to other text.
+    pub default: bool,
+}
+
+impl Purpose {
+    /// Returns the purpose that a sample entry states: 3GPP text may be forced as a whole (3GPP TS
+    /// 26.245 §5.16 and the `displayFlags` of QuickTime).
+    pub(crate) fn of_entry(entry: &SampleEntry) -> Self {
+        let flags = entry.raw.get(16..20).and_then(|flags| flags.first_chunk::<4>());
+        let all = flags.is_some_and(|&flags| u32::from_be_bytes(flags) & 0x8000_0000 != 0);
+        Self { forced: entry.format == b"tx3g" && all, ..Self::default() }
+    }
+
+    /// Returns the place of text among others of its language: preferred text first, then plain
+    /// subtitles, those for the deaf, and forced ones.
+    pub const fn rank(self) -> u8 {
+        if self.default {
+            0
+        } else if self.forced {
+            3
+        } else if self.captions {
+            2
+        } else {
+            1
         }
     }
 }
@@ -215,6 +254,7 @@ impl MediaIndex {
             + size_of_val::<[ThumbnailTrack]>(&self.thumbnails)
             + size_of_val::<[TrackProblem]>(&self.left_out)
             + size_of_val::<[Trex]>(&self.fragment_defaults)
+            + self.inline.as_ref().map_or(0, Bytes::len)
     }
 }
 

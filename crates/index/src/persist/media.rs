@@ -3,7 +3,7 @@
 use crate::{
     error::{TrackProblem, TrackProblemKind},
     media::{
-        IndexSource, MediaIndex, Samples, Track, TrackKind, fragment_samples::FragmentSamples,
+        IndexSource, MediaIndex, Purpose, Samples, Track, TrackKind, fragment_samples::FragmentSamples,
         stamp::MediaStamp, thumbnails::ThumbnailTrack,
     },
     persist::{
@@ -92,6 +92,7 @@ pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, Persi
             let stated_tiles = bytes.option(|bytes| Ok(bytes.text()?.into()))?;
             Ok(ThumbnailTrack { track, stated_tiles })
         })?,
+        inline: None,
     })
 }
 
@@ -148,6 +149,7 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
     Ok(Track {
         id,
         kind,
+        purpose: Purpose::of_entry(&sample_entry),
         handler,
         enabled,
         timescale,

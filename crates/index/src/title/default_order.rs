@@ -10,7 +10,8 @@
 //! 4. If no video states a language, a track in the most frequent language of its kind comes
 //!    before the others: a title has several tracks of its main language, such as stereo,
 //!    surround and a commentary.
-//! 5. What is left is in the order of the files by name, and of the tracks in a file.
+//! 5. Of text, plain subtitles come before those for the deaf, and these before forced ones.
+//! 6. What is left is in the order of the files by name, and of the tracks in a file.
 
 use super::TitleTrack;
 use crate::media::{MediaIndex, Track, TrackKind};
@@ -45,9 +46,9 @@ pub(super) fn sort(objects: &[Arc<MediaIndex>], tracks: &mut [TitleTrack], order
         let is_foreign =
             of_kind.and_then(|(_, main)| main.as_ref()).is_some_and(|main| *main != own.language);
         match (own.kind, order) {
-            (TrackKind::Video, _) => (own.kind, 0, false, false, false),
-            (_, ObjectOrder::Listed) => (own.kind, title_track.object, !own.enabled, false, false),
-            (_, ObjectOrder::ByName) => (own.kind, 0, !own.enabled, is_apart, is_foreign),
+            (TrackKind::Video, _) => (own.kind, 0, false, false, false, 0),
+            (_, ObjectOrder::Listed) => (own.kind, title_track.object, !own.enabled, false, false, 0),
+            (_, ObjectOrder::ByName) => (own.kind, 0, !own.enabled, is_apart, is_foreign, own.purpose.rank()),
         }
     });
 }

@@ -35,6 +35,7 @@ fn order(objects: Vec<Vec<Track>>, order: ObjectOrder) -> Vec<String> {
             source_bytes: 0,
             fragment_defaults: Box::default(),
             stamp: None,
+            inline: None,
         })
     };
     let objects = objects.into_iter().map(object).collect();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    media::{IndexSource, fragment_samples::NoFragments},
+    media::{IndexSource, Purpose, fragment_samples::NoFragments},
     table::{fragment_table::FragmentTableBuilder, presentation::Presentation, samples::tests::build},
 };
 use bytes::Bytes;
@@ -50,6 +50,7 @@ pub(crate) fn track_of(
         samples,
         average_bitrate: 1_000_400,
         sample_description: 1,
+        purpose: Purpose::default(),
         location: None,
     }
 }
@@ -104,6 +105,7 @@ pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
             source_bytes: 0,
             fragment_defaults: Box::default(),
             stamp: None,
+            inline: None,
         })
     };
     Title::new(tracks.into_iter().map(object).collect(), Duration::from_secs(seconds)).unwrap()
@@ -400,6 +402,7 @@ proptest! {
             object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(), thumbnails: Vec::new(),
             source: IndexSource::SampleTables, source_bytes: 0, fragment_defaults: Box::default(),
             stamp: None,
+            inline: None,
         });
         let objects: Vec<_> = tracks.into_iter().map(object).collect();
         let title = Title::new(objects.clone(), Duration::from_millis(target)).unwrap();

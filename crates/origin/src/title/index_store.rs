@@ -239,7 +239,9 @@ impl IndexStore {
             return known;
         }
         let indexed = Arc::new(indexed);
-        if !indexed.lacks_tracks() {
+        // Text is read again: an index on disk has no media.
+        let is_text = indexed.objects().any(|object| object.index.inline.is_some());
+        if !indexed.lacks_tracks() && !is_text {
             self.write_record(&indexed);
         }
         indexed

@@ -15,7 +15,9 @@ use futures_util::{
     future::{BoxFuture, try_join_all},
 };
 use latemux_index::{IndexError, MediaIndex, locate::limits::Limits, media::stamp::MEDIA_HEAD};
+use latemux_packager::text_file;
 use latemux_storage::{ReadRequest, Storage, StorageError, Version};
+use latemux_text::{TextFormat, limits::FILE_BYTES};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -154,12 +156,42 @@ impl Indexer {
         object: &ObjectRef,
         listed: Option<u64>,
     ) -> Result<(Version, MediaIndex), Error> {
+        if let Some(format) = TextFormat::of_name(object.key.as_str()) {
+            return self.index_text(object, format).await;
+        }
         let reader = self.reader(object);
         let mut reader = match listed {
             Some(size) => reader.with_listed_size(size),
             None => reader,
         };
         self.finish(&mut reader, object).await
+    }
+
+    /// Reads a file of text, which becomes its own index.
+    async fn index_text(
+        &self,
+        object: &ObjectRef,
+        format: TextFormat,
+    ) -> Result<(Version, MediaIndex), Error> {
+        let limit = FILE_BYTES as u64;
+        // The text, its cues and the samples made of them.
+        let memory = self.memory.grant(LEAST_MEMORY + 4 * limit).await;
+        let request = ReadRequest::head(&object.key, limit);
+        let (meta, read) = read_whole(&*object.storage, request, &object.to_string()).await?;
+        let name = object.key.as_str().to_owned();
+        let indexed = match meta.size > limit {
+            true => {
+                let detail = format!("the text has {} bytes, more than {limit}", meta.size);
+                Err(IndexError::Text { reason: "text_too_large", detail })
+            }
+            false => {
+                let parsed =
+                    tokio::task::spawn_blocking(move || text_file::index(format, &name, &read.bytes));
+                parsed.await.map_err(|_| Error::Internal("parsing text panicked"))?
+            }
+        };
+        drop(memory);
+        Ok((meta.version, indexed.map_err(|error| Error::index(object.to_string(), error))?))
     }
 
     /// Reads all sample tables of a version of an object.

@@ -4,6 +4,7 @@ use crate::Error;
 use futures_util::StreamExt;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifest, parse};
 use latemux_storage::{Key, ListRequest, Listing, ReadRequest, Storage, StorageError};
+use latemux_text::TextFormat;
 use std::collections::BTreeSet;
 
 /// Extensions of media files.
@@ -55,7 +56,7 @@ pub(crate) async fn resolve(
         return Ok(Resolved::Files(comma_list(list, limit)?));
     }
     let key = Key::new(base).ok_or(Error::BadPath)?;
-    if is_media(base) {
+    if is_media(base) || is_text(base) {
         return Ok(Resolved::Files(vec![key]));
     }
     if is_manifest(base) {
@@ -69,7 +70,10 @@ pub(crate) async fn resolve(
     };
     // A size of 0 means that an HTML listing did not give the size.
     let listed = |(name, size): (&str, u64)| Some((key.join(name)?, Some(size).filter(|&size| size > 0)));
-    let files: Vec<_> = media_files(&listing).filter_map(listed).collect();
+    let mut files: Vec<_> = media_files(&listing).filter_map(listed).collect();
+    check(files.len())?;
+    let objects = listing.objects.iter().map(|(name, size)| (name.as_str(), *size));
+    files.extend(objects.filter(|(name, _)| is_text(name)).filter_map(listed));
     check(files.len())?;
     Ok(Resolved::Folder(files))
 }
@@ -88,10 +92,11 @@ async fn list_media(storage: &dyn Storage, folder: &Key, limit: usize) -> Result
         }
         let found = storage.list(request).await?;
         names += found.len();
-        all.objects.extend(found.objects.into_iter().filter(|(name, _)| is_media(name)));
+        all.objects.extend(found.objects.into_iter().filter(|(name, _)| is_media(name) || is_text(name)));
         // Of all files with one stem, an index MP4 or at least one other is part of the title,
         // whatever the pages that follow hold.
-        let stems: BTreeSet<&str> = all.objects.iter().map(|(name, _)| media_stem(name)).collect();
+        let media = all.objects.iter().filter(|(name, _)| is_media(name));
+        let stems: BTreeSet<&str> = media.map(|(name, _)| media_stem(name)).collect();
         if stems.len() > limit {
             return Err(Error::TooManyObjects { count: stems.len(), limit });
         }
@@ -189,6 +194,11 @@ pub(crate) fn is_list(base: &str) -> bool {
 /// Returns true for the name of a media file.
 pub(crate) fn is_media(name: &str) -> bool {
     MEDIA.iter().any(|extension| has_extension(name, extension))
+}
+
+/// Returns true for the name of a file of text.
+pub(crate) fn is_text(name: &str) -> bool {
+    TextFormat::of_name(name).is_some()
 }
 
 fn has_extension(name: &str, extension: &str) -> bool {

@@ -472,19 +472,22 @@ fn with_names(error: IndexError, objects: &[Arc<IndexedObject>]) -> IndexError {
 /// have it.
 fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
     let mut sources = Sources::default();
-    let mut first = None;
+    let (mut first, mut of_text) = (None, None);
     for (number, file) in (1..).zip(files) {
         match file {
             Ok(file) => sources.add(number, &file),
             Err(error) if is_left_out(&error) => {
                 let detail = format!("left out: {error}");
                 sources.left_out.push(TitleProblem { object: None, reason: error.reason(), detail });
-                first.get_or_insert(error);
+                // Text is no reason to refuse the rest of a title.
+                let is_text = matches!(&error, Error::Index { error: IndexError::Text { .. }, .. });
+                let kept = if is_text { &mut of_text } else { &mut first };
+                kept.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
     }
-    match first {
+    match first.or(of_text.filter(|_| sources.objects.is_empty())) {
         Some(error) if !sources.has_video() => Err(error),
         _ => Ok(sources),
     }

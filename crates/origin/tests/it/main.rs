@@ -45,6 +45,7 @@ mod sparse;
 mod stale;
 mod storage_faults;
 mod storms;
+mod text_files;
 mod urls;
 mod waits;
 mod write_index;

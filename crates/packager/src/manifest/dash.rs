@@ -33,6 +33,7 @@ use latemux_isobmff::{
     codec::{Media, VideoRange},
     time::Round,
 };
+use latemux_text::language::shortest;
 use trick_mode::TrickSet;
 
 /// Returns the MPD of the selected part of a title. O(samples). Fails with
@@ -151,7 +152,7 @@ impl<'a> MpdWriter<'a> {
             .attr("id", number)
             .attr("contentType", content_type)
             .attr("mimeType", mime_type)
-            .attr_if("lang", language.is_known().then_some(language))
+            .attr_if("lang", language.is_known().then(|| shortest(language.as_str())))
             .attr("segmentAlignment", set.is_aligned())
             .attr_if("startWithSAP", set.starts_with_sap());
         if kind == TrackKind::Video {
@@ -162,6 +163,8 @@ impl<'a> MpdWriter<'a> {
         }
         tag.children();
         let role = match kind {
+            TrackKind::Text if first.track.purpose.forced => "forced-subtitle",
+            TrackKind::Text if first.track.purpose.captions => "caption",
             TrackKind::Text => "subtitle",
             TrackKind::Audio if self.main_language != Some(language.as_str()) => "alternate",
             TrackKind::Audio | TrackKind::Video => "main",

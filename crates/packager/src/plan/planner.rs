@@ -67,9 +67,14 @@ impl<'a> Planner<'a> {
         class: Class,
         content_type: &'static str,
         what: std::fmt::Arguments<'_>,
-        parts: Vec<Part>,
+        mut parts: Vec<Part>,
         reach: Vec<SourceRange>,
     ) -> Planned {
+        for part in &mut parts {
+            if let Some(bytes) = self.in_memory(part) {
+                *part = Part::Inline(bytes);
+            }
+        }
         Planned::Ready(Plan {
             content_type,
             content_length: parts.iter().map(Part::len).sum(),
@@ -79,6 +84,14 @@ impl<'a> Planner<'a> {
             transform: None,
             reach,
         })
+    }
+
+    /// Returns the bytes of a source range of media that was made in memory.
+    pub(super) fn in_memory(&self, part: &Part) -> Option<Bytes> {
+        let Part::Source(SourceRange { object, range }) = part else { return None };
+        let bytes = self.title.objects().get(*object)?.inline.as_ref()?;
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        Some(bytes.slice(at(range.start)..at(range.end)))
     }
 
     /// Returns the plan of an init segment. `what` is the text of its digest.
@@ -336,6 +349,9 @@ impl<'a> Planner<'a> {
             // A segment that a clip cuts has the whole stretch: caches cut by the grid.
             let Some(grid) = self.selected.whole.grid_range(track, &segment.cut) else { continue };
             let object = self.title.tracks()[track].object;
+            if self.title.objects()[object].inline.is_some() {
+                continue;
+            }
             let same = Some((object, grid.clone()));
             if last == same {
                 continue;
@@ -496,11 +512,17 @@ impl<'a> Planner<'a> {
 
     /// Plans the Smooth Streaming fragment that begins at `time`, in units of 100 ns.
     pub(super) fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
-        let (index, _) = find_carried(self.title, Protocol::Smooth, name)?;
+        let (index, track) = find_carried(self.title, Protocol::Smooth, name)?;
         let clock = smooth::clock(self.title);
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number));
+        if let (TrackKind::Text, Config::Wvtt | Config::Tx3g, Some(segment)) =
+            (track.kind, &track.codec.config, &segment)
+        {
+            let form = TextForm::Ttml(smooth::TextFragment::new(&clock, index, segment));
+            return self.converted(index, Some(segment.clone()), time, form);
+        }
         let moved = self.moved();
         let what = format_args!("smooth segment {} {time}{moved}", displayed_rep_id(name));
         self.single(index, segment, time, SampleChoice::All, what, |segment, samples| {

@@ -11,8 +11,10 @@ use super::{
 use crate::{PackError, carry::Protocol, part::Part};
 use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
-    Timescale,
+    Time, Timescale,
     emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
+    sample_flags,
+    time::Round,
 };
 
 /// 100 ns: `TimeScale` of manifests and fragments.
@@ -67,6 +69,54 @@ pub(crate) fn media(
     let mut parts = vec![Part::Inline(head.into())];
     Part::push_samples(&mut parts, object, samples);
     Ok(parts)
+}
+
+/// A fragment of text in one TTML document. All times are in units of 100 ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TextFragment {
+    track_id: u32,
+    /// Number of the fragment, 1-based.
+    number: u32,
+    start: i64,
+    duration: i64,
+    /// Milliseconds from its start to presentation time 0, which usually is earlier. Times of a
+    /// document count from the start of its fragment.
+    pub(crate) offset: i64,
+}
+
+impl TextFragment {
+    /// Describes the fragment of a segment of a track (an index into [`Title::tracks`]).
+    pub(crate) fn new(clock: &Clock<'_>, track: usize, segment: &Segment) -> Self {
+        let title = clock.title();
+        let boundary = |number: u32| clock.boundary(track, number).unwrap_or(0);
+        let start = boundary(segment.number);
+        let presented = Time::new(segment.start, title.track(&title.tracks()[track]).timescale);
+        Self {
+            track_id: track_id(title, track),
+            number: segment.number + 1,
+            start,
+            duration: boundary(segment.number + 1) - start,
+            offset: -presented.in_scale(Timescale::MILLIS, Round::Nearest),
+        }
+    }
+
+    /// Returns the fragment with a document.
+    pub(crate) fn write(&self, document: &[u8]) -> Vec<u8> {
+        let sample = EmitSample {
+            size: u32::try_from(document.len()).unwrap_or(u32::MAX),
+            duration: u32::try_from(self.duration).unwrap_or(u32::MAX),
+            flags: sample_flags::SYNC,
+            composition_offset: 0,
+        };
+        let samples = [sample];
+        let decode_time = u64::try_from(self.start).unwrap_or(0);
+        let spec = FragmentSpec { track_id: self.track_id, ..spec(self.number, decode_time, &samples) };
+        let mut out = Vec::new();
+        // One sample is not too many.
+        let _ = smooth_fragment(&spec, u64::try_from(self.duration).unwrap_or(0), &mut out);
+        out.extend_from_slice(document);
+        out
+    }
 }
 
 /// Returns the size in bytes of the fragment of these samples, by the arithmetic of [`media`].

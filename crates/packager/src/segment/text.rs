@@ -1,12 +1,14 @@
 //! Segments of timed text that are made anew: WebVTT of HLS, and samples of WebVTT in MP4 from 3GPP
 //! text. Their length depends on their media, which is read before the response starts.
 
-use super::cmaf;
+use super::{cmaf, smooth::TextFragment};
 use crate::{PackError, part::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track};
 use latemux_isobmff::{Time, boxes::stsd::SampleEntry, codec::Config, time::Round};
+use latemux_text::language::shortest;
 use latemux_text::{Cue, Joiner, SampleCue, decode, ttml, tx3g, webvtt, wvtt};
+use std::ops::Range;
 
 /// Part of the digests of all segments that this module makes. It is raised with every change of
 /// their bytes.
@@ -27,6 +29,8 @@ pub(crate) enum TextForm {
     WebVttOfCmaf,
     /// A CMAF segment with the samples of WebVTT, with its number, 1-based.
     Wvtt(u32),
+    /// A fragment of Smooth Streaming with a TTML document.
+    Ttml(TextFragment),
 }
 
 /// A segment of text whose media is to be read.
@@ -37,21 +41,32 @@ pub(crate) struct TextMedia {
     form: TextForm,
     source: TextSource,
     samples: Vec<Sample>,
+    /// Milliseconds within which its cues are shown, if the samples hold others too.
+    window: Option<Range<u64>>,
 }
 
 impl TextMedia {
-    /// Prepares a segment with samples of an object.
-    pub(crate) fn new(track: &Track, object: usize, form: TextForm, samples: Vec<Sample>) -> Self {
+    /// Prepares a segment with samples of an object. Cues that are not shown within `window`, in
+    /// ticks, are left out.
+    pub(crate) fn new(
+        track: &Track,
+        object: usize,
+        form: TextForm,
+        samples: Vec<Sample>,
+        window: Option<Range<i64>>,
+    ) -> Self {
         let mut parts = Vec::new();
         Part::push_samples(&mut parts, object, &samples);
-        Self { parts, form, source: TextSource::of(track), samples }
+        let millis = |ticks| u64::try_from(milliseconds(Time::new(ticks, track.timescale))).unwrap_or(0);
+        let window = window.map(|window| millis(window.start)..millis(window.end));
+        Self { parts, form, source: TextSource::of(track), samples, window }
     }
 
     /// Returns the media type of the segment.
     pub(crate) fn content_type(&self) -> &'static str {
         match self.form {
             TextForm::WebVttOfTs | TextForm::WebVttOfCmaf => WEBVTT_TYPE,
-            TextForm::Wvtt(_) => "application/mp4",
+            TextForm::Wvtt(_) | TextForm::Ttml(_) => "application/mp4",
         }
     }
 
@@ -62,15 +77,35 @@ impl TextMedia {
             TextForm::WebVttOfTs => self.webvtt(media, TS_START),
             TextForm::WebVttOfCmaf => self.webvtt(media, 0),
             TextForm::Wvtt(number) => self.wvtt(media, number),
+            TextForm::Ttml(fragment) => self.ttml(media, fragment),
         }
     }
 
-    fn webvtt(&self, media: &[u8], mpegts: u64) -> Bytes {
+    fn cues(&self, media: &[u8]) -> Vec<Cue> {
         let mut joiner = Joiner::default();
         for (sample, data) in self.with_data(media) {
             self.source.push_cues(sample, data, &mut joiner);
         }
-        webvtt::write(&self.source.header, &joiner.finish(), Some(mpegts)).into()
+        let mut cues = joiner.finish();
+        if let Some(window) = &self.window {
+            cues.retain(|cue| cue.start < window.end && cue.end > window.start);
+        }
+        cues
+    }
+
+    fn ttml(&self, media: &[u8], fragment: TextFragment) -> Bytes {
+        let mut cues = self.cues(media);
+        for cue in &mut cues {
+            cue.start = cue.start.saturating_add_signed(fragment.offset);
+            cue.end = cue.end.saturating_add_signed(fragment.offset);
+        }
+        cues.retain(|cue| cue.end > cue.start);
+        fragment.write(ttml::write(&self.source.language, &cues, 0).as_bytes()).into()
+    }
+
+    fn webvtt(&self, media: &[u8], mpegts: u64) -> Bytes {
+        let cues = self.cues(media);
+        webvtt::write(&self.source.header, &cues, Some(mpegts)).into()
     }
 
     fn wvtt(&self, media: &[u8], number: u32) -> Bytes {
@@ -105,6 +140,8 @@ struct TextSource {
     config: Config,
     /// Styles and regions.
     header: String,
+    /// BCP 47 tag in its shortest form.
+    language: String,
     /// Presentation time of time 0 of its documents.
     document_start: Time,
     /// Media time of presentation time 0, in ticks.
@@ -121,6 +158,7 @@ impl TextSource {
         Self {
             config: track.codec.config.clone(),
             header,
+            language: shortest(track.language.as_str()),
             document_start: Time::new(presentation.shift - presentation.media_time, track.timescale),
             media_time: presentation.media_time,
         }
@@ -178,6 +216,11 @@ pub(crate) fn webvtt_bytes(track: &Track, samples: u64, bytes: u64) -> u64 {
 /// as they are stored. Sizes of samples may also differ where the stored ones do not.
 pub(crate) fn added_bytes(track: &Track, samples: u64, bytes: u64) -> u64 {
     if track.codec.config == Config::Tx3g { samples * 24 + bytes * 4 } else { 0 }
+}
+
+/// Returns at least the bytes of a fragment of Smooth Streaming with a TTML document of samples.
+pub(crate) fn ttml_bytes(samples: u64, bytes: u64) -> u64 {
+    1024 + samples * 192 + bytes * 5
 }
 
 /// Returns the sample entry in which a track is sent in MP4: that of WebVTT in place of 3GPP text.

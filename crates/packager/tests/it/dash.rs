@@ -123,7 +123,7 @@ fn the_manifest_describes_the_media() {
         assert!(r.codecs.as_deref().unwrap().starts_with("avc1."));
         assert_eq!(r.sar.as_deref(), Some("1:1"));
     }
-    for (audio, language, role) in [(english, "eng", "main"), (french, "fra", "alternate")] {
+    for (audio, language, role) in [(english, "en", "main"), (french, "fr", "alternate")] {
         assert_eq!(audio.lang.as_deref(), Some(language));
         assert_eq!(audio.Role[0].value.as_deref(), Some(role));
         let r = &audio.representations[0];

@@ -23,7 +23,7 @@ fn the_default_language_does_not_follow_file_names_and_is_the_same_in_all_protoc
         let (text, playlist) = multivariant(&mut origin, query);
         let defaults: Vec<_> =
             playlist.alternatives.iter().map(|a| (a.language.as_deref(), a.default)).collect();
-        assert_eq!(defaults, [(Some("eng"), true), (Some("deu"), false)], "{text}");
+        assert_eq!(defaults, [(Some("en"), true), (Some("de"), false)], "{text}");
     }
     let mpd = String::from_utf8(fetch(&mut origin, &format!("{BASE}.mpd")).unwrap().bytes).unwrap();
     let mpd = dash_mpd_core::parse(&mpd).unwrap();
@@ -31,7 +31,7 @@ fn the_default_language_does_not_follow_file_names_and_is_the_same_in_all_protoc
     let sets = mpd.periods[0].adaptations.iter().filter(|set| !set.Role.is_empty());
     let roles: Vec<_> =
         sets.map(|set| (set.lang.as_deref(), set.Role[0].value.as_deref().unwrap())).collect();
-    assert_eq!(roles, [(Some("eng"), "main"), (Some("eng"), "main"), (Some("deu"), "alternate")]);
+    assert_eq!(roles, [(Some("en"), "main"), (Some("en"), "main"), (Some("de"), "alternate")]);
     let (_, levels) = smooth::play_at(&mut origin, "");
     let streams: Vec<_> = levels.iter().map(|level| level.stream["Name"].as_str()).collect();
     assert_eq!(streams, ["video_eng", "audio_eng", "audio_deu"]);

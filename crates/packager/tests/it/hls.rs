@@ -78,8 +78,7 @@ fn no_audio_of_several_in_ts_is_without_a_uri() {
         .iter()
         .map(|a| (a.name.as_str(), a.language.as_deref(), a.default, a.autoselect, a.channels.as_deref()))
         .collect();
-    let expected =
-        [("eng", Some("eng"), true, true, Some("1")), ("fra", Some("fra"), false, true, Some("1"))];
+    let expected = [("eng", Some("en"), true, true, Some("1")), ("fra", Some("fr"), false, true, Some("1"))];
     assert_eq!(audio, expected);
     let list = variants(&playlist);
     assert_eq!(list.len(), 3);
@@ -267,7 +266,7 @@ fn audio_alone_is_listed_as_variants() {
         }
         let renditions: Vec<_> =
             playlist.alternatives.iter().map(|a| (a.language.as_deref(), a.default)).collect();
-        assert_eq!(renditions, [(Some("eng"), true), (Some("deu"), false)], "{text}");
+        assert_eq!(renditions, [(Some("en"), true), (Some("de"), false)], "{text}");
         // The default plays from the playlist of its variant.
         let of = |n: usize| playlist.alternatives[n].uri.as_ref();
         assert!(of(0) == Some(&playlist.variants[0].uri) && of(1).is_some(), "{text}");

@@ -11,7 +11,10 @@ use crate::{
     selection::{Extent, Selected},
     sizes::{Bitrate, SegmentSize, sized_encrypted},
 };
-use latemux_index::{Track, media::TrackKind};
+use latemux_index::{
+    Track,
+    media::{Purpose, TrackKind},
+};
 use latemux_isobmff::{
     Time, Timescale,
     codec::{Config, Media, Video, VideoRange},
@@ -108,6 +111,7 @@ struct SetKey<'a> {
     family: Discriminant<Config>,
     is_dolby_vision: bool,
     language: &'a str,
+    purpose: Purpose,
     range: Option<VideoRange>,
     /// Channels, samples per second and codec. Audio decoders are not changed within a set.
     audio: Option<(u16, u32, &'a str)>,
@@ -126,6 +130,7 @@ impl<'a> SetKey<'a> {
             family: discriminant(&codec.config),
             is_dolby_vision: supplemental || codec.format.0.starts_with(b"dv"),
             language: track.language.as_str(),
+            purpose: track.purpose,
             range,
             audio,
         }

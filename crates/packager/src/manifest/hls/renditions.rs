@@ -7,7 +7,8 @@ use crate::{
     carry::Protocol,
     manifest::{audio_of, check_size, track},
 };
-use latemux_index::{Title, Track, title::TrackName};
+use latemux_index::{Title, Track, media::Purpose, title::TrackName};
+use latemux_text::language::shortest;
 
 /// Renditions that a variant may be played with: of one codec and channel layout, as HLS demands.
 #[derive(Debug)]
@@ -69,12 +70,14 @@ impl Renditions<'_> {
         let mut names: Vec<String> = Vec::new();
         for &i in &group.members {
             let language = &track(self.title, i).language;
-            let known = language.is_known().then(|| language.as_str());
-            let base = known.unwrap_or(if self.kind == "AUDIO" { "audio" } else { "subtitles" });
+            let known = language.is_known().then(|| shortest(language.as_str()));
+            let base = if language.is_known() { language.as_str() } else { self.name_without_language() };
+            let purpose = track(self.title, i).purpose;
+            let base = &format!("{base}{}", purpose_name(purpose));
             // NAME is unique in a group (RFC 8216 §4.3.4.1.1).
-            let count = names.iter().filter(|name| *name == base).count();
-            let name = if count > 0 { format!("{base} {}", count + 1) } else { base.to_owned() };
-            let default = i == group.default && self.kind == "AUDIO";
+            let count = names.iter().filter(|name| name == &base).count();
+            let name = if count > 0 { format!("{base} {}", count + 1) } else { base.clone() };
+            let default = i == group.default && (self.kind == "AUDIO" || purpose.default);
             // Of renditions that a player cannot tell apart, only one may be auto-selected.
             let is_selectable = self.is_selectable(group, i);
             let track_name = &self.title.tracks()[i].name;
@@ -82,20 +85,32 @@ impl Renditions<'_> {
                 .plain("TYPE", self.kind)
                 .quoted("GROUP-ID", &group.id)
                 .quoted("NAME", &name)
-                .quoted_if("LANGUAGE", known)
+                .quoted_if("LANGUAGE", known.as_deref())
                 .plain("DEFAULT", if default { "YES" } else { "NO" })
-                .plain("AUTOSELECT", if default || is_selectable { "YES" } else { "NO" })
+                .plain("AUTOSELECT", if default || purpose.forced || is_selectable { "YES" } else { "NO" })
+                .plain_if("FORCED", purpose.forced.then_some("YES"))
+                .quoted_if("CHARACTERISTICS", purpose.captions.then_some(FOR_THE_DEAF))
                 .quoted_if("CHANNELS", channels(track(self.title, i)).as_deref())
                 .quoted("URI", &self.uri(track_name))
                 .write(playlist);
-            names.push(base.to_owned());
+            names.push(base.clone());
             check_size(playlist)?;
         }
         Ok(())
     }
 
+    fn name_without_language(&self) -> &'static str {
+        if self.kind == "AUDIO" { "audio" } else { "subtitles" }
+    }
+
     fn is_selectable(&self, group: &Group, i: usize) -> bool {
         let language = |i: usize| &track(self.title, i).language;
+        let purpose = |i: usize| track(self.title, i).purpose;
+        if self.kind != "AUDIO" {
+            // Of text, those for each purpose can be told apart.
+            let alike = |&&other: &&usize| (language(other), purpose(other)) == (language(i), purpose(i));
+            return group.members.iter().find(alike) == Some(&i);
+        }
         let alike = |&&other: &&usize| language(other) == language(i);
         let has_default = language(group.default) == language(i);
         if has_default { i == group.default } else { group.members.iter().find(alike) == Some(&i) }
@@ -103,6 +118,19 @@ impl Renditions<'_> {
 
     fn uri(&self, track: &TrackName) -> String {
         self.links.hls_playlist(vec![track.clone()], super::container_of(self.protocol))
+    }
+}
+
+/// `CHARACTERISTICS` of text for the deaf (Apple's HLS authoring specification).
+const FOR_THE_DEAF: &str =
+    "public.accessibility.transcribes-spoken-dialog,public.accessibility.describes-music-and-sound";
+
+/// Returns the end of a NAME that tells text of one language apart.
+fn purpose_name(purpose: Purpose) -> &'static str {
+    match (purpose.forced, purpose.captions) {
+        (true, _) => " (forced)",
+        (false, true) => " (for the deaf)",
+        (false, false) => "",
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Element, ServerManifest};
 use crate::selection::filter::kind_name;
 use latemux_index::media::TrackKind;
 use latemux_isobmff::boxes::mdhd::Language;
+use latemux_text::TextFormat;
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// Largest accepted manifest, in bytes.
@@ -161,7 +162,10 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
     let Some(bitrate) = number(bitrate).filter(|rate| (1..=MAX_BITRATE).contains(rate)) else {
         return refuse(format!("wrong systemBitrate \"{}\"", shown(bitrate)));
     };
-    let Some(track_id) = param(node, "trackID") else {
+    // A file of text has one track.
+    let is_text_file = kind == TrackKind::Text && TextFormat::of_name(src).is_some();
+    let only = is_text_file.then_some("1");
+    let Some(track_id) = param(node, "trackID").or(only) else {
         return refuse("no param trackID".to_owned());
     };
     let Some(track_id) = number(track_id).and_then(|id| u32::try_from(id).ok()).filter(|&id| id > 0) else {

@@ -61,7 +61,7 @@ impl CodecAttributes {
                 audio_tag: Some(EXTENSIBLE_TAG),
                 ..plain("EC-3", wave_format(&configuration_record(&track.sample_entry, b"dec3")?)?)
             },
-            Config::Stpp => plain("TTML", String::new()),
+            Config::Stpp | Config::Wvtt | Config::Tx3g => plain("TTML", String::new()),
             _ => return None,
         })
     }

@@ -1,0 +1,134 @@
+//! Files of text beside the media: they become tracks, without being media themselves.
+
+use crate::{
+    client::get,
+    server::{Server, config, key, library, sample},
+};
+use latemux_origin::OriginConfig;
+use latemux_storage::Memory;
+use std::{sync::Arc, time::Duration};
+
+const SUBRIP: &str = "1\n00:00:01,000 --> 00:00:02,500\nHello <i>there</i>\n\n\
+    2\n00:00:02,000 --> 00:00:08,000\nOver a cut & more\n";
+const WEBVTT: &str = "WEBVTT\n\nSTYLE\n::cue { color: red }\n\n00:01.000 --> 00:02.000 line:0\nUntertitel\n";
+const TTML: &str = "<tt xmlns='http://www.w3.org/ns/ttml' xml:lang='fr'><body><div>\
+    <p begin='1s' end='2s'>Bonjour</p></div></body></tt>";
+
+fn film() -> Memory {
+    let memory = Memory::new();
+    memory.put(key("film/video.mp4"), sample("lighthouse.mp4"));
+    memory.put(key("film/eng.srt"), SUBRIP);
+    memory.put(key("film/film.deu.sdh.vtt"), WEBVTT);
+    memory.put(key("film/signs.eng.forced.vtt"), WEBVTT);
+    memory.put(key("film/other.ttml"), TTML);
+    memory
+}
+
+async fn text(server: &Server, url: &str) -> String {
+    let response = get(server.address, url).await;
+    let body = String::from_utf8_lossy(&response.body).into_owned();
+    assert_eq!(response.status, 200, "{url}: {body}");
+    body
+}
+
+#[tokio::test]
+async fn text_files_of_a_folder_are_tracks_in_hls_and_dash() {
+    let server = Server::start(Arc::new(film())).await;
+    let master = text(&server, "/film/.m3u8").await;
+    let media: Vec<&str> = master.lines().filter(|line| line.contains("TYPE=SUBTITLES")).collect();
+    let has = |parts: &[&str]| media.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert_eq!(media.len(), 4, "{master}");
+    assert!(has(&["LANGUAGE=\"en\"", "NAME=\"eng\"", "AUTOSELECT=YES", "film-textstream_eng="]), "{master}");
+    assert!(has(&["LANGUAGE=\"en\"", "FORCED=YES", "NAME=\"eng (forced)\""]), "{master}");
+    assert!(
+        has(&["LANGUAGE=\"de\"", "transcribes-spoken-dialog", "NAME=\"deu (for the deaf)\""]),
+        "{master}"
+    );
+    assert!(has(&["LANGUAGE=\"fr\""]), "{master}");
+    let mpd = text(&server, "/film/.mpd").await;
+    for wanted in ["lang=\"en\"", "value=\"forced-subtitle\"", "value=\"caption\"", "codecs=\"wvtt\""] {
+        assert!(mpd.contains(wanted), "{wanted}: {mpd}");
+    }
+    assert!(mpd.contains("textstream_eng="), "URLs keep the code of the file: {mpd}");
+
+    let playlist = text(&server, "/film/film-textstream_eng=1000.m3u8").await;
+    let segments: Vec<&str> = playlist.lines().filter(|line| line.ends_with(".webvtt")).collect();
+    assert_eq!(segments.len(), 1, "a cue is not cut: {playlist}");
+    let mut all = String::new();
+    for segment in &segments {
+        let body = text(&server, &format!("/film/{segment}")).await;
+        assert!(body.starts_with("WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:900000,LOCAL:00:00:00.000\n"), "{body}");
+        all += &body;
+    }
+    assert!(all.contains("\n00:00:01.000 --> 00:00:02.500\nHello <i>there</i>\n"), "{all}");
+    assert!(all.contains("\n00:00:02.000 --> 00:00:08.000\nOver a cut &amp; more\n"), "{all}");
+    let german = text(&server, "/film/hls/film-textstream_deu=1000-1.webvtt").await;
+    assert!(german.contains("MPEGTS:0,") && german.contains("\nSTYLE\n::cue { color: red }\n"), "{german}");
+    assert!(german.contains("00:00:01.000 --> 00:00:02.000 line:0\nUntertitel\n"), "{german}");
+    let init = get(server.address, "/film/dash/film-textstream_eng=1000.dash").await;
+    assert!(init.status == 200 && init.body.windows(6).any(|w| w == b"WEBVTT"));
+}
+
+#[tokio::test]
+async fn a_changed_text_file_is_served_anew() {
+    let memory = Arc::new(film());
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..config() };
+    let server = Server::with(memory.clone(), config, None).await;
+    let url = "/film/film-textstream_eng=1000-1.webvtt";
+    let first = get(server.address, url).await;
+    memory.put(key("film/eng.srt"), SUBRIP.replace("Hello", "Howdy"));
+    // A manifest makes the origin look at the files again.
+    text(&server, "/film/.m3u8").await;
+    let body = text(&server, url).await;
+    assert!(body.contains("Howdy"), "{body}");
+    let again = get(server.address, url).await;
+    assert_ne!(first.headers.get("etag"), again.headers.get("etag"));
+}
+
+#[tokio::test]
+async fn bad_text_is_left_out_and_the_title_plays() {
+    let memory = film();
+    for (name, body) in [
+        ("bad.vtt", &b"not a text"[..]),
+        ("latin.srt", &b"1\n00:00:01,000 --> 00:00:02,000\ncaf\xE9\n"[..]),
+        ("bomb.ttml", &b"<!DOCTYPE tt [<!ENTITY a 'b'>]><tt>&a;</tt>"[..]),
+        ("empty.vtt", &b"WEBVTT\n"[..]),
+        ("none.vtt", &b""[..]),
+        ("late.vtt", &b"WEBVTT\n\n900:00:00.000 --> 900:00:01.000\nx\n"[..]),
+    ] {
+        memory.put(key(&format!("film/{name}")), body.to_vec());
+    }
+    memory.put(key("film/large.vtt"), vec![b' '; (4 << 20) + 1]);
+    let server = Server::start(Arc::new(memory)).await;
+    let master = text(&server, "/film/.m3u8").await;
+    assert_eq!(master.matches("TYPE=SUBTITLES").count(), 4, "{master}");
+    let bad = get(server.address, "/film/bad.vtt/.mpd").await;
+    assert_eq!((bad.status.as_u16(), bad.reason().as_str()), (422, "malformed_text"));
+    // A text alone is a title of DASH.
+    assert!(text(&server, "/film/eng.srt/.mpd").await.contains("wvtt"));
+}
+
+#[tokio::test]
+async fn a_server_manifest_names_text_without_a_track_id() {
+    let memory = film();
+    let ism = "<smil xmlns=\"http://www.w3.org/2001/SMIL20/Language\"><body><switch>\
+        <video src=\"video.mp4\" systemBitrate=\"300000\"><param name=\"trackID\" value=\"1\"/></video>\
+        <textstream src=\"other.ttml\" systemLanguage=\"fra\" systemBitrate=\"1000\"/>\
+        </switch></body></smil>";
+    memory.put(key("film/film.ism"), ism);
+    memory.put(key("film/bad.ism"), ism.replace("other.ttml", "missing.ttml"));
+    let server = Server::start(Arc::new(memory)).await;
+    let master = text(&server, "/film/film.ism/.m3u8").await;
+    assert!(master.contains("film-textstream_fra=1000.m3u8"), "{master}");
+    assert_eq!(master.matches("TYPE=SUBTITLES").count(), 1, "{master}");
+    assert_ne!(get(server.address, "/film/bad.ism/.m3u8").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_library_lists_no_text() {
+    let memory = library();
+    memory.put(key("notes.vtt"), WEBVTT);
+    let server = Server::start(memory).await;
+    let listed = text(&server, "/api/library").await;
+    assert!(!listed.contains("notes.vtt") && listed.contains("lighthouse.mp4"), "{listed}");
+}
