@@ -66,7 +66,7 @@ fn messages_repeated_their_cause() {
         (&["serve", here, "--listen", "127.0.0.1:0", "--admin", &taken], "cannot listen"),
         (&["serve", here, "--listen", "127.0.0.1:0", "--tls-cert", &none, "--tls-key", &none], gone),
         (&["serve", here, "--listen", "127.0.0.1:0", "--tls-cert", &text, "--tls-key", &text], "certificate"),
-        (&["serve", here, "--listen", "127.0.0.1:0", "--cache-dir", &unwritable], "Not a directory"),
+        (&["serve", here, "--listen", "127.0.0.1:0", "--cache-dir", &unwritable], "is not a folder"),
         (&["inspect", &none], gone),
         (&["inspect", &text], "not an MP4"),
         (&["inspect", &empty], "empty"),

@@ -482,7 +482,7 @@ impl<'a> Planner<'a> {
             let clear = self.digest(format_args!("{}", TsText(choice, &what)));
             let cover = self.sealing.map(|sealing| sealing.cover);
             let digest = cover.map_or(clear, |cover| cover.digest(clear));
-            let cipher = cover.map(|cover| SampleAes::new(cover.key));
+            let cipher = cover.map(|cover| Box::new(SampleAes::new(cover.key)));
             Ok(match ts::plan_ts(shares, at, cipher)? {
                 ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                     content_type: TS_TYPE,

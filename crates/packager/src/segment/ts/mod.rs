@@ -98,7 +98,7 @@ pub(crate) struct TsMedia {
     tracks: Vec<OwnedTrack>,
     number: u32,
     /// The cipher of its samples, if they are to be encrypted.
-    cipher: Option<SampleAes>,
+    cipher: Option<Box<SampleAes>>,
 }
 
 /// PIDs of the elementary streams.
@@ -116,7 +116,7 @@ const LEAD: i64 = 63_000;
 pub(crate) fn plan_ts(
     shares: Vec<TrackShare<'_>>,
     number: u32,
-    cipher: Option<SampleAes>,
+    cipher: Option<Box<SampleAes>>,
 ) -> Result<TsPlan, PackError> {
     let clocks = tail_clocks(&shares);
     let mut owned = Vec::with_capacity(shares.len());
@@ -207,7 +207,7 @@ struct OwnedTrack {
     clocks: u32,
 }
 
-fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32, cipher: Option<SampleAes>) -> TsPlan {
+fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32, cipher: Option<Box<SampleAes>>) -> TsPlan {
     tracks.sort_by_key(|track| !track.stream.is_video());
     if cipher.is_some() || tracks.iter().any(|track| track.stream.needs_media()) {
         let (due, _) = schedule(&tracks);
@@ -325,7 +325,7 @@ impl TsMedia {
                 let (bytes, after) = rest.split_at(size.min(rest.len()));
                 rest = after;
                 let start = input.len();
-                track.stream.write_sample(cipher.as_ref(), bytes, size, &mut input)?;
+                track.stream.write_sample(cipher.as_deref(), bytes, size, &mut input)?;
                 if let Some(sample) = track.samples.get_mut(first + i) {
                     sample.size = u32::try_from(input.len() - start).unwrap_or(u32::MAX);
                 }
