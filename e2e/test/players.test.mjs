@@ -49,7 +49,7 @@ describe("players", { concurrency: 4 }, () => {
   // stream, and the seek leaves its buffer.
   it("shaka plays hls-ts with two languages, back from where the end is buffered", { timeout: 120_000 }, async () => {
     const query = { title: TITLE.title, protocol: "hls-ts", player: "shaka" };
-    const viewer = await PlayerPage.open(browser, origin.address, query);
+    const viewer = await PlayerPage.open(running.browser, running.origin.address, query);
     try {
       await viewer.ready();
       assert.deepEqual((await viewer.languages()).sort(), ["en", "fr"]);
