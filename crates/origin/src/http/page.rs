@@ -43,7 +43,7 @@ impl File {
 const PLACEHOLDER: &str = include_str!("../../../../web/placeholder.html");
 
 /// Content security policy of the page. The page may load only files of this server.
-const POLICY: &str = "default-src 'self'; media-src 'self' blob:; worker-src 'self' blob:; img-src 'self' data: blob:; \
+const POLICY: &str = "default-src 'self'; media-src 'self' blob: data:; worker-src 'self' blob:; img-src 'self' data: blob:; \
                       style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 
 /// Responds with a file of the page.
