@@ -103,6 +103,10 @@ fn main() -> std::io::Result<()> {
             ("wvtt", b"\x04\0\0\0\x11vttc\0\0\0\x09paylx".to_vec()),
         ],
     )?;
+    seeds("keys", &[("cpix", CPIX.as_bytes().to_vec()), ("json", KEYS.as_bytes().to_vec())])?;
+    // An IDR slice of AVC with its parameter sets.
+    let sample = [0, 0, 0, 9, 0x65, 0x88, 0x84, 0, 0x33, 0xff, 0xfe, 0xf6, 0xf0];
+    seeds("slices", &[("avc", [&[4, 8][..], &SPS, &[4], &PPS, &[0], &sample].concat())])?;
     // The first byte of these seeds is the kind; the payload without its header follows.
     let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
     let table = locate(&whole(&[progressive()])[1..]);
@@ -119,6 +123,23 @@ fn main() -> std::io::Result<()> {
         ],
     )
 }
+
+const SPS: [u8; 8] = [0x67, 0x42, 0xc0, 0x0a, 0xda, 0x79, 0xe2, 0x20];
+const PPS: [u8; 4] = [0x68, 0xce, 0x0f, 0xc8];
+
+/// A key with a rule and a tag, as CPIX.
+const CPIX: &str = r#"<CPIX xmlns="urn:dashif:org:cpix" xmlns:p="urn:ietf:params:xml:ns:keyprov:pskc"
+ version="2.3"><ContentKeyList><ContentKey kid="00010203-0405-0607-0809-0a0b0c0d0e0f"
+ explicitIV="AAECAwQFBgcICQoLDA0ODw==" commonEncryptionScheme="cbcs"><Data><p:Secret><p:PlainValue
+>AAECAwQFBgcICQoLDA0ODw==</p:PlainValue></p:Secret></Data></ContentKey></ContentKeyList><DRMSystemList>
+<DRMSystem kid="00010203-0405-0607-0809-0a0b0c0d0e0f" systemId="94ce86fb-07ff-4f43-adb8-93d2fa968ca2">
+<HLSSignalingData>I0VYVC1YLUtFWTpNRVRIT0Q9Tk9ORQ==</HLSSignalingData></DRMSystem></DRMSystemList>
+<ContentKeyUsageRuleList><ContentKeyUsageRule kid="00010203-0405-0607-0809-0a0b0c0d0e0f"><VideoFilter
+ minPixels="1" maxFps="30"/></ContentKeyUsageRule></ContentKeyUsageRuleList></CPIX>"#;
+
+/// A key in the JSON of nginx-vod-module.
+const KEYS: &str = r#"[{"key":"AAECAwQFBgcICQoLDA0ODw==","key_id":"AAECAwQFBgcICQoLDA0ODw==","pssh":
+[{"uuid":"edef8ba9-79d6-4ace-a3c8-27dcd51d21ed","data":"CAE="}]}]"#;
 
 /// Returns recipes of files that once cost too much, or still cost most. The numbers are those of
 /// `HostileFile::from_bytes`: of 112, 65,536 for example.

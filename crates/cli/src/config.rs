@@ -116,7 +116,12 @@ impl Config {
     /// Lets relative paths count from this folder.
     fn resolve_paths(&mut self, folder: &Path) {
         let tls = self.tls.iter_mut().flat_map(|tls| [&mut tls.cert, &mut tls.key]);
-        let keys = self.origin.drm.iter_mut().filter_map(|rule| rule.keys.file.as_mut());
+        let keys = self.origin.drm.iter_mut().flat_map(|rule| {
+            let keys = &mut rule.keys;
+            let cpix = keys.cpix.as_mut().filter(|place| !place.contains("://"));
+            cpix.into_iter().for_each(|place| *place = folder.join(&*place).to_string_lossy().into_owned());
+            [&mut keys.file, &mut keys.ca, &mut keys.client_cert, &mut keys.client_key].into_iter().flatten()
+        });
         for path in tls.chain(keys).chain(&mut self.admin_token_file).chain(&mut self.cache.dir) {
             *path = folder.join(&*path);
         }
@@ -297,7 +302,8 @@ mod tests {
         let path = folder.path().join("latemux.toml");
         let text = "source = 'films'\nadmin = ':1'\nadmin_token_file = '/run/token'\n\
                     [tls]\ncert = 'c.pem'\nkey = '../k.pem'\n[cache]\ndir = 'cache'\n\
-                    [[drm]]\ntitles = ['**']\nkeys.file = 'keys.json'\n\
+                    [[drm]]\ntitles = ['**']\nkeys.file = 'keys.json'\nkeys.ca = 'ca.pem'\n\
+                    [[drm]]\nkeys.cpix = 'k/{title}'\n[[drm]]\nkeys.cpix = 'https://k/{title}'\n\
                     [[storage.mirror]]\nlocation = 'copy'\n[[storage.mirror]]\nlocation = 's3://b/p'";
         std::fs::write(&path, text).unwrap();
         let config = Config::read(&path).unwrap();
@@ -305,7 +311,10 @@ mod tests {
         let tls = config.tls.unwrap();
         assert_eq!((tls.cert, tls.key), (below("c.pem"), below("../k.pem")));
         assert_eq!(config.cache.dir, Some(below("cache")));
-        assert_eq!(config.origin.drm[0].keys.file, Some(below("keys.json")));
+        let keys: Vec<_> = config.origin.drm.iter().map(|rule| &rule.keys).collect();
+        assert_eq!((&keys[0].file, &keys[0].ca), (&Some(below("keys.json")), &Some(below("ca.pem"))));
+        assert_eq!(keys[1].cpix.as_deref(), below("k/{title}").to_str());
+        assert_eq!(keys[2].cpix.as_deref(), Some("https://k/{title}"));
         assert_eq!(config.admin_token_file, Some("/run/token".into()));
         assert_eq!(config.source.as_deref(), below("films").to_str());
         let mirrors: Vec<_> = config.storage.mirror.iter().map(|m| m.location.clone()).collect();

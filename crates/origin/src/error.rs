@@ -135,6 +135,12 @@ pub enum Error {
     /// The keys of an encrypted title could not be read.
     #[error("the keys of the title are not available")]
     KeysUnavailable,
+    /// The source of keys refuses them.
+    #[error("the keys of the title were refused")]
+    KeysDenied,
+    /// The source of keys states them in a form that cannot be used.
+    #[error("the keys of the title cannot be used: {0}")]
+    KeysMalformed(String),
     /// A request for a key without the right token.
     #[error("the key needs a token")]
     KeyDenied,
@@ -223,6 +229,8 @@ impl Error {
             Self::BeyondEnd { .. } => "truncated",
             Self::Scattered { .. } => "segment_scattered",
             Self::KeysUnavailable => "keys_unavailable",
+            Self::KeysDenied => "keys_denied",
+            Self::KeysMalformed(_) => "keys_malformed",
             Self::KeyDenied => "key_denied",
             Self::BadLicenceRequest => "bad_licence_request",
             Self::NoSuchKey => "no_such_key",
@@ -246,6 +254,7 @@ impl Error {
                 (StatusCode::NOT_FOUND, Client)
             }
             Self::KeysUnavailable => (StatusCode::SERVICE_UNAVAILABLE, Origin),
+            Self::KeysDenied | Self::KeysMalformed(_) => (StatusCode::BAD_GATEWAY, Origin),
             Self::KeyDenied => (StatusCode::UNAUTHORIZED, Client),
             Self::BadLicenceRequest => (StatusCode::BAD_REQUEST, Client),
             Self::NoSuchKey => (StatusCode::NOT_FOUND, Client),
@@ -300,12 +309,18 @@ impl Error {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
             Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. })
+            | Self::KeysUnavailable
             | Self::TooBusy
             | Self::TooManyRequests { .. }
             | Self::TooManyConnections
             | Self::TitleBusy { .. } => Some(1),
             _ => None,
         }
+    }
+
+    /// Returns true if the source of keys failed, which may be over a moment later.
+    pub(crate) fn is_of_keys(&self) -> bool {
+        matches!(self, Self::KeysUnavailable | Self::KeysDenied | Self::KeysMalformed(_))
     }
 
     /// Returns true if an object has changed since it was indexed and must be indexed again.

@@ -23,6 +23,7 @@ pub mod address;
 pub mod carry;
 mod digest;
 pub mod error;
+mod frame_rate;
 pub mod manifest;
 pub mod pack;
 mod part;

@@ -8,6 +8,7 @@ use crate::{
     address::HlsContainer,
     carry::Protocol,
     digest::extended,
+    frame_rate::constant_frame_rate,
     plan::{Class, Part, Plan, Planned},
     segment::{encrypted::EncryptedSegment, ts},
     selection::{SampleOrder, filter::Filter},
@@ -17,9 +18,13 @@ use latemux_index::{Title, media::TrackKind, title::TrackName};
 use latemux_isobmff::{
     FourCc,
     boxes::sinf::{Ivs, TrackEncryption},
+    codec::Media,
 };
-use latemux_protect::{ContentKey, CutReader, DrmSystem, KeyId, SampleSeal, Scheme, SegmentCipher};
-use std::{fmt::Write as _, sync::Arc};
+use latemux_protect::{
+    ContentKey, CutReader, DocumentKey, DrmSystem, KeyId, SampleSeal, Scheme, SegmentCipher, UsageRule,
+    usage::TrackFacts,
+};
+use std::sync::Arc;
 
 /// The scheme of each protocol. A protocol without one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +38,12 @@ pub struct Schemes {
 }
 
 impl Schemes {
+    /// Returns the schemes that some protocol has, each once.
+    pub fn all(&self) -> impl Iterator<Item = Scheme> + use<> {
+        let all = [self.dash, self.hls_cmaf, self.hls_ts];
+        (0..all.len()).filter_map(move |i| all[i].filter(|_| !all[..i].contains(&all[i])))
+    }
+
     const fn of(&self, protocol: Protocol) -> Option<Scheme> {
         match protocol {
             Protocol::HlsCmaf => self.hls_cmaf,
@@ -48,8 +59,62 @@ impl Schemes {
 pub struct TrackKey {
     /// The key.
     pub key: Arc<ContentKey>,
-    /// The tracks. `None` for all.
-    pub tracks: Option<Filter>,
+    /// The only scheme of Common Encryption that the key may be used in. `None` for all schemes.
+    pub scheme: Option<Scheme>,
+    /// The tracks.
+    pub tracks: KeyTracks,
+}
+
+/// The tracks that a key is for.
+#[derive(Debug, Clone)]
+pub enum KeyTracks {
+    /// All.
+    All,
+    /// Those that a filter is true of.
+    Filter(Filter),
+    /// Those that one of these rules is true of.
+    Rules(Vec<UsageRule>),
+}
+
+impl KeyTracks {
+    /// Returns true if the key is for a track (an index into [`Title::tracks`]).
+    fn include(&self, title: &Title, track: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Filter(filter) => filter.matches(title, track),
+            Self::Rules(rules) => {
+                let facts = track_facts(title, track);
+                rules.iter().any(|rule| rule.matches(&facts))
+            }
+        }
+    }
+}
+
+/// Returns the properties of a track that usage rules compare.
+fn track_facts(title: &Title, index: usize) -> TrackFacts {
+    let named = &title.tracks()[index];
+    let track = title.track(named);
+    let mut facts = TrackFacts { bitrate: named.name.bitrate, ..TrackFacts::default() };
+    match &track.codec.media {
+        Media::Video(video) => {
+            facts.pixels = Some(u64::from(video.width) * u64::from(video.height));
+            facts.frame_rate = constant_frame_rate(title, index);
+        }
+        Media::Audio(audio) => facts.channels = Some(audio.channels.into()),
+        Media::Text => {}
+    }
+    facts.labels.push(named.name.stem.clone());
+    if track.language.is_known() {
+        facts.labels.push(track.language.to_string());
+    }
+    facts
+}
+
+impl From<DocumentKey> for TrackKey {
+    fn from(stated: DocumentKey) -> Self {
+        let tracks = stated.rules.map_or(KeyTracks::All, KeyTracks::Rules);
+        Self { key: Arc::new(stated.key), scheme: stated.scheme, tracks }
+    }
 }
 
 /// The URL at which players get a key.
@@ -80,8 +145,15 @@ struct ProtectedTrack {
     has_cuts: bool,
     /// True if transport streams carry it with encrypted samples.
     fits_sample_aes: bool,
-    /// `None` for a track that is clear on purpose.
-    key: Option<Arc<ContentKey>>,
+    /// The key in each scheme. `None` for a track that is clear on purpose.
+    keys: Option<Vec<(Scheme, Arc<ContentKey>)>>,
+}
+
+impl ProtectedTrack {
+    fn key(&self, scheme: Scheme) -> Option<&Arc<ContentKey>> {
+        let mut keys = self.keys.iter().flatten();
+        keys.find(|(of, _)| *of == scheme).map(|(_, key)| key)
+    }
 }
 
 impl Protection {
@@ -97,23 +169,30 @@ impl Protection {
         clear: &[TrackKind],
         uri: KeyUri,
     ) -> Result<Self, PackError> {
-        let key_of = |index: usize, name: &TrackName| {
-            let matches = |key: &&TrackKey| key.tracks.as_ref().is_none_or(|f| f.matches(title, index));
-            let mut found = keys.iter().filter(matches);
-            let key = found.next().ok_or_else(|| PackError::NoKey(name.to_string()))?;
-            match found.next() {
-                None => Ok(key.key.clone()),
-                Some(_) => Err(PackError::AmbiguousKey(name.to_string())),
-            }
+        let keys_of = |index: usize, name: &TrackName| {
+            let for_track: Vec<&TrackKey> =
+                keys.iter().filter(|key| key.tracks.include(title, index)).collect();
+            let key_of = |scheme: Scheme| {
+                // FairPlay decrypts both by the same licence.
+                let of_keys = if scheme == Scheme::SampleAes { Scheme::Cbcs } else { scheme };
+                let fits = |key: &&&TrackKey| key.scheme.is_none_or(|of| of == of_keys);
+                let mut found = for_track.iter().filter(fits);
+                let key = found.next().ok_or_else(|| PackError::NoKey(name.to_string()))?;
+                match found.next() {
+                    None => Ok((scheme, key.key.clone())),
+                    Some(_) => Err(PackError::AmbiguousKey(name.to_string())),
+                }
+            };
+            schemes.all().map(key_of).collect::<Result<Vec<_>, _>>()
         };
         let track = |(index, named): (usize, &latemux_index::title::TitleTrack)| {
             let kind = title.track(named).kind;
             let is_clear = kind == TrackKind::Text || clear.contains(&kind);
-            let key = if is_clear { None } else { Some(key_of(index, &named.name)?) };
+            let keys = if is_clear { None } else { Some(keys_of(index, &named.name)?) };
             let codec = &title.track(named).codec;
             let has_cuts = kind != TrackKind::Video || CutReader::new(codec).is_some();
             let fits_sample_aes = ts::can_encrypt(title.track(named));
-            Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, fits_sample_aes, key })
+            Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, fits_sample_aes, keys })
         };
         let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
         Ok(Self { schemes, systems, tracks, uri, has_clear_thumbnails: false })
@@ -137,14 +216,15 @@ impl Protection {
         self.schemes
     }
 
-    /// Returns the tracks with their keys. Tracks without a key are clear on purpose.
-    pub fn tracks(&self) -> impl Iterator<Item = (&TrackName, Option<&ContentKey>)> {
-        self.tracks.iter().map(|track| (&track.name, track.key.as_deref()))
+    /// Returns the tracks with their key in each scheme. Tracks without keys are clear on purpose.
+    pub fn tracks(&self) -> impl Iterator<Item = (&TrackName, &[(Scheme, Arc<ContentKey>)])> {
+        self.tracks.iter().map(|track| (&track.name, track.keys.as_deref().unwrap_or_default()))
     }
 
     /// Returns the key with an ID, if a track has it.
     pub fn key(&self, id: KeyId) -> Option<&ContentKey> {
-        self.tracks.iter().filter_map(|track| track.key.as_deref()).find(|key| key.id() == id)
+        let mut keys = self.tracks.iter().flat_map(|track| track.keys.iter().flatten());
+        keys.find(|(_, key)| key.id() == id).map(|(_, key)| &**key)
     }
 
     /// Returns the DRM systems that manifests and init segments name.
@@ -187,8 +267,8 @@ impl Protection {
             track.ok_or_else(|| PackError::NoSuchTrack(name.to_string()))
         };
         let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-        let keyed = tracks.iter().filter(|track| track.key.is_some()).min_by_key(|track| track.kind);
-        match (keyed.and_then(|track| track.key.as_ref()), scheme) {
+        let keyed = tracks.iter().filter(|track| track.keys.is_some()).min_by_key(|track| track.kind);
+        match (keyed, scheme) {
             (Some(_), Some(scheme)) if scheme.is_common_encryption() && tracks.len() > 1 => {
                 Err(PackError::CannotProtect("segments of several tracks"))
             }
@@ -200,7 +280,10 @@ impl Protection {
             (Some(_), Some(Scheme::SampleAes)) if !tracks.iter().all(|track| track.fits_sample_aes) => {
                 Err(PackError::CannotProtect("transport streams of other than AVC, AAC and AC-3"))
             }
-            (Some(key), Some(scheme)) => Ok(Some(Cover { scheme, key, systems: &self.systems })),
+            (Some(track), Some(scheme)) => {
+                let key = track.key(scheme).ok_or_else(|| PackError::NoKey(track.name.to_string()))?;
+                Ok(Some(Cover { scheme, key, systems: &self.systems }))
+            }
             // Timed text of HLS is always clear, so it needs no scheme of its own.
             (None, _) if self.is_served(protocol) => Ok(None),
             _ => Err(PackError::CannotProtect(protocol.name())),
@@ -283,9 +366,11 @@ impl Protection {
             text.push_str(" thumbnails");
         }
         for track in &self.tracks {
-            match &track.key {
-                // Writing to a string cannot fail.
-                Some(key) => drop(write!(text, " {}", key_text(key))),
+            match &track.keys {
+                Some(keys) => {
+                    let texts = keys.iter().flat_map(|(_, key)| [" ".to_owned(), key_text(key)]);
+                    text.extend(texts);
+                }
                 None => text.push_str(" clear"),
             }
         }
@@ -295,7 +380,9 @@ impl Protection {
 
 /// Returns the text of a key in digests. It does not disclose the key.
 fn key_text(key: &ContentKey) -> String {
-    format!("{} {:x?} {:x?}", key.id(), key.checksum(), key.iv())
+    let stated = key.signalling();
+    let stated = if stated.is_empty() { String::new() } else { format!(" {stated:x?}") };
+    format!("{} {:x?} {:x?}{stated}", key.id(), key.checksum(), key.iv())
 }
 
 /// The way in which a response is encrypted.

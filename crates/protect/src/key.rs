@@ -1,5 +1,6 @@
 //! Content keys and their IDs.
 
+use crate::DrmSystem;
 use aes::{
     Aes128Enc,
     cipher::{BlockCipherEncrypt, KeyInit},
@@ -114,11 +115,23 @@ impl fmt::Debug for Key {
     }
 }
 
+/// What the source of a key states for a DRM system, in place of what would be made from the ID.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Signalling {
+    /// The DRM system.
+    pub system: DrmSystem,
+    /// The `pssh` box.
+    pub pssh: Option<Vec<u8>>,
+    /// The attributes of `EXT-X-KEY`, beginning with `METHOD`.
+    pub hls: Option<String>,
+}
+
 /// A key with its ID, and with the IV that was given with it, if any.
 pub struct ContentKey {
     id: KeyId,
     key: Key,
     iv: Option<[u8; 16]>,
+    signalling: Vec<Signalling>,
     cipher: Aes128Enc,
 }
 
@@ -126,7 +139,23 @@ impl ContentKey {
     /// Makes a content key.
     pub fn new(id: KeyId, key: Key, iv: Option<[u8; 16]>) -> Self {
         let cipher = Aes128Enc::new(&(*key.expose()).into());
-        Self { id, key, iv, cipher }
+        Self { id, key, iv, signalling: Vec::new(), cipher }
+    }
+
+    /// Adds what the source of the key states for DRM systems.
+    #[must_use]
+    pub fn with_signalling(self, signalling: Vec<Signalling>) -> Self {
+        Self { signalling, ..self }
+    }
+
+    /// Returns what the source of the key states for DRM systems.
+    pub fn signalling(&self) -> &[Signalling] {
+        &self.signalling
+    }
+
+    /// Returns what the source of the key states for a DRM system.
+    pub fn stated_for(&self, system: DrmSystem) -> Option<&Signalling> {
+        self.signalling.iter().find(|stated| stated.system == system)
     }
 
     /// Returns the ID of the key.

@@ -11,25 +11,35 @@
 //! - [`sample_cipher`]: `cenc` and `cbcs`, which encrypt the samples of segments
 //! - [`samples`]: the encryption of a segment's samples, and what its `senc` states of it
 //! - [`systems`]: what DRM systems need to request a licence
+//! - [`cpix`], [`key_json`]: documents that state keys, read into [`document`]
+//! - [`usage`]: the tracks that the keys of a document are for
+//! - [`speke`]: requests for keys
 //! - [`Scheme`]: the ways to encrypt
 
+pub mod cpix;
 pub mod cuts;
+pub mod document;
 pub mod key;
+pub mod key_json;
 pub mod packed_cuts;
 pub mod sample_aes;
 pub mod sample_cipher;
 pub mod samples;
 pub mod segment_cipher;
+pub mod speke;
 pub mod systems;
+pub mod usage;
 
 pub use cuts::{CutError, CutReader};
-pub use key::{ContentKey, Key, KeyId};
+pub use document::{DocumentError, DocumentKey};
+pub use key::{ContentKey, Key, KeyId, Signalling};
 pub use packed_cuts::PackedCuts;
 pub use sample_aes::SampleAes;
 pub use sample_cipher::SampleCipher;
 pub use samples::{SampleSeal, SealedSamples};
 pub use segment_cipher::SegmentCipher;
 pub use systems::DrmSystem;
+pub use usage::UsageRule;
 
 /// A way to encrypt segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

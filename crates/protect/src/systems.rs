@@ -49,14 +49,26 @@ impl DrmSystem {
         .to_be_bytes()
     }
 
+    /// Returns the system with an ID. Clear Key also has that of the common `pssh`.
+    pub fn of_id(id: &[u8; 16]) -> Option<Self> {
+        if *id == COMMON_ID {
+            return Some(Self::ClearKey);
+        }
+        Self::ALL.into_iter().find(|system| system.id() == *id)
+    }
+
     /// Returns the ID as a UUID in lower case.
     pub fn uuid(self) -> String {
         uuid(&self.id())
     }
 
-    /// Returns the `pssh` box for a key (ISO/IEC 23001-7 §8.1), or `None` for FairPlay, which has
-    /// none. Clear Key has the common one, which states only the KID.
+    /// Returns the `pssh` box for a key (ISO/IEC 23001-7 §8.1): the one that the source of the key
+    /// states, or else one that is made from the KID. `None` for FairPlay, which has none. Clear
+    /// Key has the common one, which states only the KID.
     pub fn pssh(self, key: &ContentKey, scheme: Scheme) -> Option<Vec<u8>> {
+        if let Some(stated) = key.stated_for(self).and_then(|stated| stated.pssh.clone()) {
+            return Some(stated);
+        }
         match self {
             Self::Widevine => Some(pssh_box(&self.id(), &[], &widevine_data(key.id(), scheme))),
             Self::PlayReady => Some(pssh_box(&self.id(), &[], &playready_object(key, scheme))),
@@ -66,8 +78,26 @@ impl DrmSystem {
     }
 }
 
+/// Returns true if bytes are one `pssh` box of a system.
+pub(crate) fn is_pssh_of(bytes: &[u8], system: DrmSystem) -> bool {
+    let Some((head, _)) = bytes.split_first_chunk::<28>() else { return false };
+    let ([a, b, c, d, kind @ .., _, _, _, _], id) =
+        (head.first_chunk::<12>().copied().unwrap_or_default(), head);
+    let is_whole = usize::try_from(u32::from_be_bytes([a, b, c, d])).is_ok_and(|size| size == bytes.len());
+    let is_of_system = id.last_chunk::<16>().is_some_and(|id| DrmSystem::of_id(id) == Some(system));
+    is_whole && kind == *b"pssh" && is_of_system
+}
+
+/// Returns the data of a `pssh` box of version 0.
+fn pssh_data(bytes: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = bytes.split_first_chunk::<28>()?;
+    let (size, data) = rest.split_first_chunk::<4>()?;
+    let is_whole = usize::try_from(u32::from_be_bytes(*size)).is_ok_and(|size| size == data.len());
+    (head[8] == 0 && is_whole).then_some(data)
+}
+
 /// Returns a `pssh` box: of version 1 if it names keys, else of version 0.
-fn pssh_box(system: &[u8; 16], keys: &[KeyId], data: &[u8]) -> Vec<u8> {
+pub(crate) fn pssh_box(system: &[u8; 16], keys: &[KeyId], data: &[u8]) -> Vec<u8> {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes();
     let kids = if keys.is_empty() { 0 } else { 4 + 16 * keys.len() };
     let mut out = Vec::with_capacity(32 + kids + data.len());
@@ -99,9 +129,14 @@ fn widevine_data(id: KeyId, scheme: Scheme) -> Vec<u8> {
     data
 }
 
-/// Returns the PlayReady Object of a key ([MS-PRHEADER] of PlayReady). Its only record is a header:
-/// of version 4.0.0.0 for AES-CTR, which all clients read, or 4.3.0.0 for AES-CBC.
+/// Returns the PlayReady Object of a key ([MS-PRHEADER] of PlayReady). If the source of the key
+/// states none, its only record is a header: of version 4.0.0.0 for AES-CTR, which all clients
+/// read, or 4.3.0.0 for AES-CBC.
 pub fn playready_object(key: &ContentKey, scheme: Scheme) -> Vec<u8> {
+    let stated = key.stated_for(DrmSystem::PlayReady).and_then(|stated| pssh_data(stated.pssh.as_deref()?));
+    if let Some(stated) = stated {
+        return stated.to_vec();
+    }
     let kid = STANDARD.encode(key.id().guid());
     let (version, data) = if scheme == Scheme::Cbcs {
         let kid = format!("<KID ALGID=\"AESCBC\" VALUE=\"{kid}\"></KID>");

@@ -183,6 +183,7 @@ fn key(field: &Field) -> Option<Key> {
             "ListenAddresses" => Kind::Value("address:port, or a list"),
             "PathBuf" => Kind::Value("path"),
             "String" => Kind::Value("text"),
+            "BTreeMap" => Kind::Value("table of texts"),
             "Vec" => match element_name(&field.ty).as_str() {
                 "String" | "Network" => Kind::Value("list of texts"),
                 section => Kind::Sections(section.to_owned()),

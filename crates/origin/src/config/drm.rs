@@ -1,8 +1,9 @@
 //! Encryption of titles.
 
-use latemux_protect::DrmSystem;
+use http::Uri;
+use latemux_protect::{DrmSystem, speke::Contract};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 /// Encryption of titles as they are sent. The first rule that matches a title applies. A title
 /// without a match is sent clear. Nodes behind the same URLs need the same rules and keys.
@@ -47,6 +48,31 @@ pub struct KeysConfig {
     /// `env:NAME`, an environment variable with a secret of at least 16 characters. The key of each
     /// title is derived from it and from the title's base. Since 0.2.0.
     pub derive: Option<String>,
+    /// CPIX document: a path, or a URL (`https://`). `{title}` in it stands for the base of the
+    /// title. A path without it is read at the start. Since 0.2.0.
+    pub cpix: Option<String>,
+    /// Reads the CPIX document `film.cpix` beside `film.mp4` or `film.ism`. Since 0.2.0.
+    pub beside: bool,
+    /// URL with `{title}` that answers with keys in the JSON form of nginx-vod-module. Since 0.2.0.
+    pub json: Option<String>,
+    /// URL of a key server that speaks SPEKE 2.0. Since 0.2.0.
+    pub speke: Option<String>,
+    /// ID of the content for `speke`, in which `{title}` stands for the base of the title. Without
+    /// it, the base itself. Since 0.2.0.
+    pub id: Option<String>,
+    /// Keys to request by `speke`: `shared`, or one of `video-1`, `video-2` and `video-3` with one
+    /// of `audio-1` and `audio-2`. Without it, `video-1,audio-1`. Since 0.2.0.
+    pub contract: Option<String>,
+    /// File with the certificates (PEM) that the key server's must be signed by, instead of those
+    /// of the system. Since 0.2.0.
+    pub ca: Option<PathBuf>,
+    /// File with the certificate (PEM) that is shown to the key server. Since 0.2.0.
+    pub client_cert: Option<PathBuf>,
+    /// File with the private key (PEM) of `client_cert`. Since 0.2.0.
+    pub client_key: Option<PathBuf>,
+    /// Headers of requests for keys. A value `env:NAME` stands for that environment variable. Since
+    /// 0.2.0.
+    pub headers: BTreeMap<String, String>,
 }
 
 impl DrmRule {
@@ -118,13 +144,74 @@ impl DrmRule {
                 "serve_keys must be open, or env: and the name of an environment variable".to_owned(),
             );
         }
-        match &self.keys {
-            KeysConfig { file: Some(_), derive: None } => None,
-            KeysConfig { file: None, derive: Some(value) } if is_env(value) => None,
-            KeysConfig { file: None, derive: Some(_) } => {
-                Some("keys.derive must be env: and the name of an environment variable".to_owned())
-            }
-            _ => Some("keys must have either file or derive".to_owned()),
+        self.keys.problem().or_else(|| {
+            let needs_scheme =
+                self.keys.speke.is_some() && schemes.iter().any(|(_, s, _)| !of_samples(s) && s.is_some());
+            needs_scheme.then(|| "keys.speke has keys of cenc and cbcs only".to_owned())
+        })
+    }
+}
+
+impl KeysConfig {
+    fn problem(&self) -> Option<String> {
+        let is_env = |value: &str| value.strip_prefix(DrmRule::ENV).is_some_and(|name| !name.is_empty());
+        let urls = [&self.json, &self.speke].into_iter().flatten();
+        let mut urls = urls.chain(self.cpix.iter().filter(|place| place.contains("://")));
+        let sources = [
+            self.file.is_some(),
+            self.derive.is_some(),
+            self.cpix.is_some(),
+            self.beside,
+            self.json.is_some(),
+            self.speke.is_some(),
+        ];
+        if sources.iter().filter(|is_named| **is_named).count() != 1 {
+            return Some("keys must have one of file, derive, cpix, beside, json and speke".to_owned());
+        }
+        if self.derive.as_ref().is_some_and(|value| !is_env(value)) {
+            return Some("keys.derive must be env: and the name of an environment variable".to_owned());
+        }
+        if let Some(problem) = urls.find_map(|url| url_problem(url)) {
+            return Some(problem);
+        }
+        match &self.contract {
+            Some(contract) => Contract::parse(contract).err().map(|problem| format!("keys.{problem}")),
+            None => None,
+        }
+    }
+}
+
+/// Returns a problem of the URL of a key server: keys travel over HTTPS, or within the machine. The
+/// URL is not repeated, because it may hold a token.
+fn url_problem(text: &str) -> Option<String> {
+    let problem = || Some("the URL of a key server begins with https://, or http://localhost".to_owned());
+    let Ok(uri) = text.replace("{title}", "title").parse::<Uri>() else { return problem() };
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    match uri.scheme_str() {
+        Some("https") if !host.is_empty() => None,
+        Some("http") if is_local => None,
+        _ => problem(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::url_problem;
+
+    #[test]
+    fn keys_travel_over_https_or_within_the_machine() {
+        for text in [
+            "https://keys.example/v2",
+            "https://keys.example/{title}?a=b",
+            "http://localhost:80/",
+            "http://127.0.0.1:9/{title}",
+            "http://[::1]:9/",
+        ] {
+            assert_eq!(url_problem(text), None, "{text}");
+        }
+        for text in ["", "keys", "http://keys.example/", "http://127.0.0.1.example/", "ftp://localhost/"] {
+            assert!(url_problem(text).is_some(), "{text}");
         }
     }
 }

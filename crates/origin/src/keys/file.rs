@@ -6,7 +6,10 @@
 //!
 //! `iv` and `tracks` may be left out. No error repeats a text of the file, which may be a key.
 
-use latemux_packager::{protection::TrackKey, selection::filter::Filter};
+use latemux_packager::{
+    protection::{KeyTracks, TrackKey},
+    selection::filter::Filter,
+};
 use latemux_protect::{ContentKey, Key, key::parse_iv};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use std::{fs::File, io::Read, path::Path, sync::Arc};
@@ -47,6 +50,15 @@ impl<'de> Deserialize<'de> for HexKey {
 /// # Errors
 /// A sentence for the operator.
 pub(super) fn read(path: &Path) -> Result<Vec<TrackKey>, String> {
+    let text = read_text(path)?;
+    parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))
+}
+
+/// Reads the text of a file with keys.
+///
+/// # Errors
+/// A sentence for the operator.
+pub(super) fn read_text(path: &Path) -> Result<Zeroizing<String>, String> {
     let name = path.display();
     let mut text = Zeroizing::new(String::new());
     let file = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
@@ -55,7 +67,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<TrackKey>, String> {
     if text.len() as u64 > MAX_BYTES {
         return Err(format!("{name} has more than {MAX_BYTES} bytes"));
     }
-    parse(&text).map_err(|problem| format!("{name}: {problem}"))
+    Ok(text)
 }
 
 fn parse(text: &str) -> Result<Vec<TrackKey>, String> {
@@ -78,7 +90,8 @@ fn parse(text: &str) -> Result<Vec<TrackKey>, String> {
         if keys.iter().any(|known| known.key.id() == id) {
             return Err(named("its KID occurs twice"));
         }
-        keys.push(TrackKey { key: Arc::new(ContentKey::new(id, entry.key.0, iv)), tracks });
+        let tracks = tracks.map_or(KeyTracks::All, KeyTracks::Filter);
+        keys.push(TrackKey { key: Arc::new(ContentKey::new(id, entry.key.0, iv)), scheme: None, tracks });
     }
     Ok(keys)
 }
@@ -100,8 +113,8 @@ mod tests {
         let keys = parse(&text).unwrap();
         assert_eq!(keys[0].key.id().to_string(), KID.replace('-', ""));
         assert_eq!(keys[0].key.iv().map(|iv| iv[0]), Some(0xde));
-        assert_eq!(keys[0].tracks.as_ref().unwrap().to_string(), "type==\"video\"");
-        assert!(keys[1].tracks.is_none() && keys[1].key.iv().is_none());
+        assert!(matches!(&keys[0].tracks, KeyTracks::Filter(f) if f.to_string() == "type==\"video\""));
+        assert!(matches!(keys[1].tracks, KeyTracks::All) && keys[1].key.iv().is_none());
     }
 
     #[test]

@@ -4,7 +4,9 @@
 
 mod access;
 mod derive;
+mod document;
 mod file;
+mod key_server;
 mod pattern;
 
 use crate::{
@@ -13,14 +15,16 @@ use crate::{
 };
 use access::Access;
 use derive::Secret;
+use document::{DocumentSource, KeptDocument};
 use http::{HeaderMap, Uri};
 use latemux_index::{Title, media::TrackKind};
 use latemux_packager::{
     Protection,
-    protection::{KeyUri, Schemes, TrackKey},
+    protection::{KeyTracks, KeyUri, Schemes, TrackKey},
 };
-use latemux_protect::{DrmSystem, Scheme};
-use std::sync::Arc;
+use latemux_protect::{DrmSystem, Scheme, cpix};
+use latemux_storage::Storage;
+use std::{path::Path, sync::Arc};
 
 /// The rules of an origin, with the keys that are read at the start.
 #[derive(Debug, Default)]
@@ -46,6 +50,8 @@ enum KeySource {
     Fixed(Vec<TrackKey>),
     /// A key for each title, derived from a secret.
     Derived(Secret),
+    /// Keys that are asked for when a title is loaded.
+    Documents(Arc<DocumentSource>),
 }
 
 /// The protection of a title, and who may have its keys.
@@ -53,9 +59,20 @@ enum KeySource {
 pub(crate) struct TitleKeys {
     pub(crate) protection: Protection,
     access: Access,
+    /// The document of the title, and the keys of it that the protection has.
+    document: Option<(Arc<KeptDocument>, Arc<[TrackKey]>)>,
 }
 
 impl TitleKeys {
+    /// Returns true if the source of the keys still states the same ones, as far as is known. Keys
+    /// that are not fresh are asked for beside the request.
+    pub(crate) fn are_current(&self) -> bool {
+        let is_current = |(document, used): &(Arc<KeptDocument>, Arc<[TrackKey]>)| {
+            document.keys().is_some_and(|keys| Arc::ptr_eq(&keys, used))
+        };
+        self.document.as_ref().is_none_or(is_current)
+    }
+
     /// Checks that a request for a key may be answered. Fails with [`Error::NoSuchUrl`] if keys are
     /// not served, with [`Error::KeyDenied`] without the right token.
     pub(crate) fn check_access(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
@@ -85,17 +102,21 @@ impl KeyRules {
     }
 
     /// Returns the keys of a title that has this base and these files. `None` if no rule matches.
-    pub(crate) fn of(
+    /// `known` are the keys that the title of this base had before.
+    pub(crate) async fn of(
         &self,
         base: &str,
         files: &[&str],
         title: &Title,
+        known: Option<&TitleKeys>,
+        storage: &Arc<dyn Storage>,
     ) -> Result<Option<Arc<TitleKeys>>, Error> {
         let is_named = |name: &str, rule: &Rule| {
             rule.patterns.iter().any(|pattern| pattern::matches(pattern.as_bytes(), name.as_bytes()))
         };
         let matches = |rule: &&Rule| is_named(base, rule) || files.iter().any(|file| is_named(file, rule));
-        self.0.iter().find(matches).map(|rule| rule.keys_of(base, title).map(Arc::new)).transpose()
+        let Some(rule) = self.0.iter().find(matches) else { return Ok(None) };
+        rule.keys_of(base, title, known, storage).await.map(|keys| Some(Arc::new(keys)))
     }
 }
 
@@ -108,18 +129,15 @@ impl Rule {
         if systems.is_empty() {
             systems.push(DrmSystem::ClearKey);
         }
-        let source = match &rule.keys {
-            KeysConfig { file: Some(path), .. } => file::read(path).map(KeySource::Fixed),
-            KeysConfig { derive: Some(value), .. } => Secret::read(value).map(KeySource::Derived),
-            KeysConfig { .. } => Err("there is no source of keys".to_owned()),
+        let schemes = Schemes {
+            dash: scheme(&rule.dash),
+            hls_cmaf: scheme(&rule.hls_fmp4),
+            hls_ts: scheme(&rule.hls_ts),
         };
+        let source = KeySource::new(&rule.keys, schemes, &systems);
         Self {
             patterns: rule.titles.clone(),
-            schemes: Schemes {
-                dash: scheme(&rule.dash),
-                hls_cmaf: scheme(&rule.hls_fmp4),
-                hls_ts: scheme(&rule.hls_ts),
-            },
+            schemes,
             systems,
             clear: rule.clear.iter().filter(|kind| *kind == "audio").map(|_| TrackKind::Audio).collect(),
             has_clear_thumbnails: rule.clear.iter().any(|kind| kind == "thumbnails"),
@@ -129,13 +147,33 @@ impl Rule {
         }
     }
 
-    fn keys_of(&self, base: &str, title: &Title) -> Result<TitleKeys, Error> {
+    async fn keys_of(
+        &self,
+        base: &str,
+        title: &Title,
+        known: Option<&TitleKeys>,
+        storage: &Arc<dyn Storage>,
+    ) -> Result<TitleKeys, Error> {
         let derived;
+        let mut document = None;
         let keys = match self.source.as_ref().map_err(|_| Error::KeysUnavailable)? {
             KeySource::Fixed(keys) => keys.as_slice(),
             KeySource::Derived(secret) => {
-                derived = [TrackKey { key: Arc::new(secret.key_of(base)), tracks: None }];
+                let key = Arc::new(secret.key_of(base));
+                derived = [TrackKey { key, scheme: None, tracks: KeyTracks::All }];
                 &derived
+            }
+            KeySource::Documents(source) => {
+                let kept = known.and_then(|known| Some(known.document.as_ref()?.0.clone()));
+                let kept = kept.and_then(|kept| Some((kept.keys()?, kept)));
+                let (keys, kept) = match kept {
+                    Some(kept) => kept,
+                    None => {
+                        let new = KeptDocument::new(source, storage, base).await?;
+                        (new.keys().ok_or(Error::KeysUnavailable)?, new)
+                    }
+                };
+                &*document.insert((kept, keys)).1
             }
         };
         let protection = Protection::new(
@@ -146,6 +184,29 @@ impl Rule {
             self.uri.clone(),
         )?;
         let protection = protection.with_clear_thumbnails(self.has_clear_thumbnails);
-        Ok(TitleKeys { protection, access: self.access.clone() })
+        Ok(TitleKeys { protection, access: self.access.clone(), document })
+    }
+}
+
+impl KeySource {
+    /// Returns the source that a rule names.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    fn new(config: &KeysConfig, schemes: Schemes, systems: &[DrmSystem]) -> Result<Self, String> {
+        match config {
+            KeysConfig { file: Some(path), .. } => file::read(path).map(Self::Fixed),
+            KeysConfig { derive: Some(value), .. } => Secret::read(value).map(Self::Derived),
+            KeysConfig { cpix: Some(path), .. } if !path.contains("{title}") && !path.contains("://") => {
+                let text = file::read_text(Path::new(path))?;
+                let keys = cpix::read(&text).map_err(|error| format!("{path}: {error}"))?;
+                Ok(Self::Fixed(keys.into_iter().map(TrackKey::from).collect()))
+            }
+            _ => {
+                let source = DocumentSource::new(config, schemes.all().collect(), systems.to_vec())?;
+                let source = source.ok_or("there is no source of keys")?;
+                Ok(Self::Documents(Arc::new(source)))
+            }
+        }
     }
 }

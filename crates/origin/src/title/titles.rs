@@ -52,6 +52,9 @@ const CHECK_WAIT: Duration = Duration::from_secs(1);
 /// The same after a comparison that failed.
 const FAILING_CHECK_WAIT: Duration = Duration::from_millis(100);
 
+/// Pause after the source of a title's keys failed.
+const KEYS_PAUSE: Duration = Duration::from_secs(1);
+
 /// Most log lines at once for one kind of problem in titles. After these, one a second is written.
 const PROBLEM_LINES: u32 = 64;
 
@@ -81,6 +84,8 @@ pub struct LoadedTitle {
     /// Keys, or the error of all requests for a title whose keys are missing. `None` if the title
     /// is sent clear.
     keys: Result<Option<Arc<TitleKeys>>, Error>,
+    /// The time at which the keys were asked for.
+    keys_asked: Instant,
 }
 
 /// Titles kept in memory.
@@ -144,6 +149,7 @@ impl Titles {
         let known = self.memory.get(base);
         if let Some(title) = &known
             && title.checks.is_fresh(freshness, self.recheck_after)
+            && !title.wants_keys()
         {
             return Ok(title.clone());
         }
@@ -151,9 +157,11 @@ impl Titles {
             self.refused.check(&base.to_owned())?;
         }
         // Boxed so that requests which find the title in memory do not carry these large futures.
-        match known
-            .filter(|title| freshness == Freshness::Recent && title.checks.may_be_stale(self.stale_if_error))
-        {
+        match known.filter(|title| {
+            freshness == Freshness::Recent
+                && title.checks.may_be_stale(self.stale_if_error)
+                && !title.wants_keys()
+        }) {
             Some(known) => Box::pin(self.compare(known)).await,
             None => Box::pin(self.load_shared(base.to_owned())).await,
         }
@@ -309,7 +317,8 @@ impl Titles {
         if objects.len() > limit {
             return Err(Error::TooManyObjects { count: objects.len(), limit });
         }
-        let known = self.memory.peek(base).filter(|known| {
+        let before = self.memory.peek(base);
+        let known = before.clone().filter(|known| {
             known.objects.len() == objects.len()
                 && known.objects.iter().zip(&objects).all(|(known, object)| known.equals(object))
                 && *known.files == *files
@@ -317,7 +326,9 @@ impl Titles {
         });
         if let Some(known) = known {
             known.checks.confirm(began);
-            return Ok(known);
+            if known.has_current_keys() {
+                return Ok(known);
+            }
         }
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
         let duration = self.segment_duration;
@@ -343,7 +354,8 @@ impl Titles {
         let checks = Checks::new(began, is_suspect(&title));
         let names: Vec<&str> =
             objects.iter().flat_map(|o| [o.source.key.as_str(), o.file.key.as_str()]).collect();
-        let keys = self.keys.of(base, &names, &title);
+        let keys_before = before.as_ref().and_then(|before| before.keys.as_ref().ok()?.as_deref());
+        let keys = self.keys.of(base, &names, &title, keys_before, &self.storage).await;
         if let Err(error) = &keys {
             tracing::warn!(title = base, reason = error.reason(), "the title cannot be encrypted: {error}");
         }
@@ -357,6 +369,7 @@ impl Titles {
             id: self.next_id.fetch_add(1, Relaxed),
             checks,
             keys,
+            keys_asked: Instant::now(),
         });
         self.memory.insert(base.to_owned(), loaded.clone());
         self.store.leave_to_title(&loaded.indexed);
@@ -404,6 +417,19 @@ impl LoadedTitle {
     /// The error of all requests for an encrypted title whose keys are missing.
     pub(crate) fn keys(&self) -> Result<Option<&TitleKeys>, Error> {
         self.keys.as_ref().map(Option::as_deref).map_err(Clone::clone)
+    }
+
+    /// Returns true if the source of the keys failed, and has had a pause since.
+    fn wants_keys(&self) -> bool {
+        matches!(&self.keys, Err(error) if error.is_of_keys()) && self.keys_asked.elapsed() >= KEYS_PAUSE
+    }
+
+    /// Returns true if the keys are those that their source states, as far as is known.
+    fn has_current_keys(&self) -> bool {
+        match &self.keys {
+            Ok(keys) => keys.as_ref().is_none_or(|keys| keys.are_current()),
+            Err(error) => !error.is_of_keys() || self.keys_asked.elapsed() < KEYS_PAUSE,
+        }
     }
 
     /// Returns the protection of the title, see [`Self::keys`].

@@ -44,7 +44,7 @@ pub(crate) fn rule(keys: &NamedTempFile) -> DrmRule {
         hls_ts: Some("aes-128".to_owned()),
         hls_fmp4: Some("aes-128".to_owned()),
         serve_keys: Some("open".to_owned()),
-        keys: KeysConfig { file: Some(keys.path().to_owned()), derive: None },
+        keys: KeysConfig { file: Some(keys.path().to_owned()), ..KeysConfig::default() },
         ..DrmRule::default()
     }
 }

@@ -15,12 +15,12 @@ mod xml;
 use crate::{
     PackError,
     carry::{Protocol, carries},
+    frame_rate::{constant_frame_rate, reduced},
 };
-use latemux_index::{Title, Track, media::Samples};
+use latemux_index::{Title, Track};
 use latemux_isobmff::{
     FourCc, Timescale,
     codec::{Audio, Media, Video},
-    time::gcd,
 };
 
 /// Microseconds: finer than any display's frame, and exact in decimal for most timescales.
@@ -60,24 +60,4 @@ fn audio_of(track: &Track) -> Option<&Audio> {
 fn carries_none(title: &Title, protocol: Protocol) -> PackError {
     let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
     PackError::CannotCarry { protocol: protocol.name(), format }
-}
-
-/// Returns the frames per second of a video track (an index into [`Title::tracks`]) as a reduced
-/// fraction, if all its samples have one duration. The last sample may differ, because writers must
-/// guess its duration, and so may those of the first 0.1 s, which an edit list may hide. Returns
-/// `None` for any other track and if the samples are unknown.
-fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
-    let track = title.track(title.tracks().get(track)?);
-    let Samples::Table(table) = &track.samples else { return None };
-    let but_the_last = table.len().saturating_sub(1).max(1);
-    let settled = track.presentation.media_time.saturating_add(i64::from(track.timescale.get()) / 10);
-    let shown = table.decoded_until(settled).min(but_the_last - 1)..but_the_last;
-    let duration = table.constant_duration(shown).filter(|&duration| duration > 0)?;
-    Some(reduced(track.timescale.get(), duration))
-}
-
-/// Reduces a fraction to lowest terms. A fraction with a 0 stays 0.
-fn reduced(numerator: u32, denominator: u32) -> (u32, u32) {
-    let divisor = gcd(numerator, denominator).max(1);
-    (numerator / divisor, denominator / divisor)
 }

@@ -13,7 +13,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use latemux_index::title::{Segment, TrackName};
 use latemux_protect::{DrmSystem, KeyId, Scheme, systems::playready_object};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 /// The keys of the segments of one playlist.
 ///
@@ -148,6 +148,14 @@ fn write_sample_keys(name: &str, cover: &Cover<'_>, uri: &str, playlist: &mut St
     // The others know no encrypted samples in transport streams.
     let in_ts = |system: &&DrmSystem| matches!(system, DrmSystem::FairPlay | DrmSystem::ClearKey);
     for system in cover.systems.iter().filter(|s| cover.scheme != Scheme::SampleAes || in_ts(s)) {
+        let stated = cover.key.stated_for(*system).and_then(|stated| stated.hls.as_deref());
+        // What the source of the key states is used if it is for this method.
+        if let Some(stated) = stated.filter(|tag| tag.split(',').next() == Some(&format!("METHOD={method}")))
+        {
+            // Writing to a string cannot fail.
+            let _ = writeln!(playlist, "#{name}:{stated}");
+            continue;
+        }
         let tag = match system {
             DrmSystem::Widevine => {
                 let pssh = system.pssh(cover.key, cover.scheme).unwrap_or_default();

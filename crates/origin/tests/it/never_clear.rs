@@ -1,0 +1,127 @@
+//! No media that a rule covers leaves unencrypted, whatever the rule says and lacks.
+
+use crate::{
+    client::get,
+    encryption::{AUDIO_KEY, AUDIO_KID, VIDEO_KEY, VIDEO_KID, encrypting, key_file, rule},
+    server::{Server, crawl, library},
+};
+use latemux_origin::config::DrmRule;
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher, RandomState},
+};
+
+/// A run of media that no scheme leaves clear: longer than nine blocks of a pattern, with all the
+/// clear bytes that may be around them.
+const RUN: usize = 240;
+/// Bytes at the start of a segment that may hold boxes and NAL units without slices, which stay
+/// clear. x265 states its settings in more than 2 kB.
+const HEAD: usize = 4096;
+
+/// A generator of numbers, which repeats itself from its seed (Steele and others, SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % count as u64).unwrap()
+    }
+
+    fn one_of<'a>(&mut self, values: &[&'a str]) -> &'a str {
+        values[self.below(values.len())]
+    }
+}
+
+/// Returns the media of a segment: of a transport stream the payloads of its streams, else all.
+fn media(body: &[u8]) -> Vec<u8> {
+    if body.first() != Some(&0x47) {
+        return body.to_vec();
+    }
+    let mut streams = BTreeMap::<u16, Vec<u8>>::new();
+    for packet in body.as_chunks::<188>().0 {
+        let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
+        let adaptation = if packet[3] & 0x20 > 0 { 1 + usize::from(packet[4]) } else { 0 };
+        if packet[3] & 0x10 > 0 && (0x100..0x1000).contains(&pid) {
+            streams.entry(pid).or_default().extend(&packet[4 + adaptation..]);
+        }
+    }
+    streams.into_values().flatten().collect()
+}
+
+/// Returns the position of a run of clear media in an encrypted segment.
+fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
+    let (clear, sent) = (media(clear), media(sent));
+    let places: BTreeMap<&[u8], usize> =
+        (0..sent.len().saturating_sub(15)).map(|at| (&sent[at..at + 16], at)).collect();
+    // Every run of this length holds one of these places whole.
+    (HEAD..clear.len().saturating_sub(RUN)).step_by(RUN / 2).find(|&at| {
+        let is_same =
+            |from: usize| sent.get(from..).is_some_and(|rest| rest.starts_with(&clear[at..at + RUN]));
+        // Runs of equal bytes, such as filler, are found anywhere.
+        let is_plain = clear[at..at + RUN].iter().all(|byte| *byte == clear[at]);
+        !is_plain && places.get(&clear[at..at + 16]).is_some_and(|&from| is_same(from))
+    })
+}
+
+#[tokio::test]
+async fn no_rule_sends_covered_media_clear() {
+    let seed = RandomState::new().hash_one(0);
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let clear = Server::start(library()).await;
+    let titles = ["/lighthouse.mp4", "/buoy.mp4", "/fragmented.mp4", "/harbour"];
+    let mut urls = BTreeMap::new();
+    for title in titles {
+        let mut found = crawl(clear.address, title).await;
+        found.retain(|url| [".ts", ".m4s", "=", "Fragments"].iter().any(|part| url.contains(part)));
+        urls.insert(title, found);
+    }
+    let entry = |kid: &str, key: &str, kind: &str| {
+        format!(r#"{{"kid":"{kid}","key":"{key}","tracks":"type==\"{kind}\""}}"#)
+    };
+    let (video, audio) = (entry(VIDEO_KID, VIDEO_KEY, "video"), entry(AUDIO_KID, AUDIO_KEY, "audio"));
+    let files = [
+        key_file(&format!("{{\"keys\":[{video},{audio}]}}")),
+        key_file(&format!("{{\"keys\":[{video}]}}")),
+        key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#)),
+        key_file("{}"),
+    ];
+    let (mut sent, mut refused) = (0, 0);
+    for _ in 0..24 {
+        let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+        let rule = DrmRule {
+            dash: named(random.one_of(&["", "cenc", "cbcs"])),
+            hls_ts: named(random.one_of(&["", "aes-128", "sample-aes"])),
+            hls_fmp4: named(random.one_of(&["", "aes-128", "cenc", "cbcs"])),
+            clear: if random.below(3) == 0 { vec!["audio".to_owned()] } else { Vec::new() },
+            ..rule(&files[random.below(files.len())])
+        };
+        if rule.dash.is_none() && rule.hls_ts.is_none() && rule.hls_fmp4.is_none() {
+            continue;
+        }
+        let server = encrypting(vec![rule.clone()]).await;
+        let urls = &urls[titles[random.below(titles.len())]];
+        for _ in 0..12 {
+            let url = &urls[random.below(urls.len())];
+            let is_of_clear_audio = !rule.clear.is_empty() && !url.contains("video");
+            let (answer, plain) = (get(server.address, url).await, get(clear.address, url).await);
+            if answer.status != 200 {
+                refused += 1;
+                continue;
+            }
+            if !is_of_clear_audio {
+                let found = clear_run(&plain.body, &answer.body);
+                assert_eq!(found, None, "{url} of {rule:?}");
+                sent += usize::from(plain.body.len() > HEAD + RUN);
+            }
+        }
+    }
+    // The search itself finds clear media.
+    let url = urls["/lighthouse.mp4"].iter().find(|url| url.ends_with(".ts")).unwrap();
+    let plain = get(clear.address, url).await.body;
+    assert!(clear_run(&plain, &plain).is_some());
+    assert!(sent > 10 && refused > 0, "{sent} sent, {refused} refused");
+}
