@@ -39,6 +39,11 @@ before(async () => {
   const titles = ["lighthouse.mp4", "ferry.mp4", "buoy.mp4", "harbour/video-180p.mp4", "harbour/video-360p.mp4", "harbour/audio-eng.mp4"];
   await mkdir(join(library, "harbour"));
   for (const title of titles) await copyFile(join(samples, title), join(library, title));
+  await writeFile(join(library, "harbour/eng.sdh.srt"), "1\n00:00:01,000 --> 00:00:02,000\nHello\n");
+  // Audio with a label, and audio for the blind.
+  const audio = ["-map", "0:a", "-map", "0:a", "-c", "copy", "-metadata:s:a:0", "title=Main <sound>"];
+  const described = ["-disposition:a:1", "visual_impaired", join(library, "harbour/audio-more.mp4")];
+  await run("ffmpeg", "-v", "error", "-i", join(library, "harbour/audio-eng.mp4"), ...audio, ...described);
   await runLatemux("thumbnails", join(library, "harbour/video-180p.mp4"), "--every", "2s", "--tiles", "3x2");
   origin = await startOrigin({ library });
 });
@@ -58,6 +63,9 @@ describe("MPDs", { skip }, () => {
         const text = await response.text();
         // The schema must see the sets that are not for playing at normal speed.
         if (title === "harbour") assert.match(text, /guidelines\/trickmode[\s\S]*guidelines\/thumbnail_tile/);
+        if (title === "harbour" && !query.includes("filter")) {
+          assert.match(text, /<Label>Main &lt;sound&gt;<[\s\S]*<Accessibility[\s\S]*value="caption"/);
+        }
         await writeFile(path, text);
         paths.push(path);
       }

@@ -5,7 +5,7 @@ use crate::{args, location::error_at, serve::say};
 use anyhow::{Result, ensure};
 use latemux_index::{
     Title,
-    media::{IndexSource, MediaIndex, Samples, TrackKind},
+    media::{IndexSource, MediaIndex, Role, Samples, TrackKind},
     title::{TitleThumbnails, TitleTrack},
 };
 use latemux_isobmff::{Time, codec::Media};
@@ -110,6 +110,9 @@ fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
         "kind": kind(track.kind),
         "codecs": track.codec.rfc6381,
         "language": track.language.as_str(),
+        "label": track.label.as_deref(),
+        "role": role(track.purpose.role),
+        "forced": track.purpose.forced,
         "enabled": track.enabled,
         "timescale": track.timescale.get(),
         "start_seconds": Time::new(track.start, track.timescale).seconds(),
@@ -166,6 +169,16 @@ fn thumbnails(loaded: &LoadedTitle, of: &TitleThumbnails) -> Value {
         "width": width,
         "height": height,
     })
+}
+
+fn role(role: Role) -> Option<&'static str> {
+    match role {
+        Role::Plain => None,
+        Role::Captions => Some("caption"),
+        Role::Description => Some("description"),
+        Role::Commentary => Some("commentary"),
+        Role::Dub => Some("dub"),
+    }
 }
 
 fn kind(kind: TrackKind) -> &'static str {
@@ -231,6 +244,12 @@ fn text(report: &Value) -> String {
                 float(&t["end_seconds"])
             ),
         );
+        let stated =
+            [t["label"].as_str(), t["role"].as_str(), t["forced"].as_bool().filter(|&f| f).map(|_| "forced")];
+        let stated: Vec<&str> = stated.into_iter().flatten().collect();
+        if !stated.is_empty() {
+            line(&mut out, format_args!("  {}", stated.join(", ")));
+        }
         for (name, value) in t["protocols"].as_object().into_iter().flatten() {
             match value["left_out"].as_str() {
                 Some(why) => line(&mut out, format_args!("  {name}: left out: {why}")),

@@ -9,6 +9,7 @@ use crate::{
         elst::Edit,
         hdlr::Hdlr,
         kind::Kind,
+        labl,
         mdhd::{Language, Mdhd},
         mvhd::Mvhd,
         stco::ChunkOffsets,
@@ -64,6 +65,8 @@ pub struct Track {
     pub display_size: (u32, u32),
     /// Roles of `udta`, at most [`Track::MAX_KINDS`]. Unreadable ones are left out.
     pub kinds: Vec<Kind>,
+    /// Label of `udta`: that of `labl`, else that of `name`.
+    pub label: Option<Box<str>>,
     /// Sample entries in `stsd` order.
     pub sample_entries: Vec<SampleEntry>,
     /// Data references in order; `data_reference_index` of a sample entry counts them from 1.
@@ -193,6 +196,7 @@ impl Track {
         *id = Some(tkhd.id);
         let mut edits = Vec::new();
         let mut kinds = Vec::new();
+        let (mut label, mut name) = (None, None);
         let mut media = None;
         for child in trak.boxes() {
             let child = child?;
@@ -204,10 +208,18 @@ impl Track {
                 }
                 b"udta" => {
                     // Data of the user is no reason to refuse a track.
-                    let boxes = child.payload.boxes().map_while(Result::ok);
-                    let found = boxes.filter(|found| found.kind() == b"kind");
-                    let read = found.filter_map(|found| Kind::parse(found.payload).ok());
-                    kinds.extend(read.take(Self::MAX_KINDS.saturating_sub(kinds.len())));
+                    for found in child.payload.boxes().map_while(Result::ok) {
+                        match &found.kind().0 {
+                            b"kind" if kinds.len() < Self::MAX_KINDS => {
+                                kinds.extend(Kind::parse(found.payload).ok());
+                            }
+                            b"labl" if label.is_none() => {
+                                label = labl::parse_label(found.payload).ok().flatten();
+                            }
+                            b"name" if name.is_none() => name = labl::parse_name(found.payload),
+                            _ => {}
+                        }
+                    }
                 }
                 b"mdia" if media.is_none() => media = Some(MediaBoxes::parse(&child.payload, fragmented)?),
                 _ => {}
@@ -225,6 +237,7 @@ impl Track {
             matrix: tkhd.matrix,
             display_size: tkhd.display_size,
             kinds,
+            label: label.or(name),
             sample_entries: media.sample_entries,
             data_references: media.data_references,
             tables: media.tables,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use latemux_index::{
     IndexError, MediaIndex, Sample,
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
-    media::Purpose,
+    media::{Purpose, Role},
 };
 use latemux_isobmff::{
     FourCc, Timescale,
@@ -44,7 +44,8 @@ pub fn index(format: TextFormat, name: &str, bytes: &[u8]) -> Result<MediaIndex,
     index.inline = Some(file);
     for track in &mut index.tracks {
         let latemux_text::Purpose { forced, captions, default } = named.purpose;
-        track.purpose = Purpose { forced, captions, default };
+        let role = if captions { Role::Captions } else { Role::Plain };
+        track.purpose = Purpose { forced, default, role };
     }
     Ok(index)
 }

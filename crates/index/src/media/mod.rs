@@ -1,9 +1,12 @@
 //! The index of one object.
 
 pub mod fragment_samples;
+mod purpose;
 pub mod stamp;
 mod sync_points;
 pub mod thumbnails;
+
+pub use purpose::{Purpose, Role};
 
 use crate::{
     error::TrackProblem,
@@ -74,8 +77,10 @@ pub struct Track {
     pub timescale: Timescale,
     /// Language.
     pub language: Language,
-    /// The purpose of text.
+    /// The purpose of text or audio.
     pub purpose: Purpose,
+    /// Name for viewers, such as "Director's commentary", if one is stated.
+    pub label: Option<Arc<str>>,
     /// The sample entry all its samples use, in ISO form: see
     /// [`iso_entry`](latemux_isobmff::codec::iso_entry).
     pub sample_entry: SampleEntry,
@@ -128,41 +133,6 @@ impl TrackKind {
     }
 }
 
-/// The purpose of text. The default is that of plain subtitles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Purpose {
-    /// Shown even if the viewer chooses no subtitles: signs and foreign speech.
-    pub forced: bool,
-    /// For the deaf: states sounds too.
-    pub captions: bool,
-    /// Preferred to other text.
-    pub default: bool,
-}
-
-impl Purpose {
-    /// Returns the purpose that a sample entry states: 3GPP text may be forced as a whole (3GPP TS
-    /// 26.245 §5.16 and the `displayFlags` of QuickTime).
-    pub(crate) fn of_entry(entry: &SampleEntry) -> Self {
-        let flags = entry.raw.get(16..20).and_then(|flags| flags.first_chunk::<4>());
-        let all = flags.is_some_and(|&flags| u32::from_be_bytes(flags) & 0x8000_0000 != 0);
-        Self { forced: entry.format == b"tx3g" && all, ..Self::default() }
-    }
-
-    /// Returns the place of text among others of its language: preferred text first, then plain
-    /// subtitles, those for the deaf, and forced ones.
-    pub const fn rank(self) -> u8 {
-        if self.default {
-            0
-        } else if self.forced {
-            3
-        } else if self.captions {
-            2
-        } else {
-            1
-        }
-    }
-}
-
 /// The samples of a track, or its fragments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Samples {
@@ -194,6 +164,17 @@ impl MediaIndex {
     pub fn with_language(mut self, track: usize, language: Language) -> Self {
         if let Some(track) = self.tracks.get_mut(track).filter(|track| !track.language.is_known()) {
             track.language = language;
+        }
+        self
+    }
+
+    /// Sets purpose and label of one track (an index into [`Self::tracks`]), whatever the file
+    /// states.
+    #[must_use]
+    pub fn with_purpose(mut self, track: usize, purpose: Purpose, label: Option<Arc<str>>) -> Self {
+        if let Some(track) = self.tracks.get_mut(track) {
+            track.purpose = purpose;
+            track.label = label;
         }
         self
     }
@@ -241,7 +222,8 @@ impl MediaIndex {
             .all_tracks()
             .map(|track| {
                 let entry = track.sample_entry.raw.len() + codec_bytes(&track.codec);
-                let names = track.language.as_str().len() + track.location.as_ref().map_or(0, |l| l.len());
+                let texts = [&track.location, &track.label].map(|text| text.as_ref().map_or(0, |t| t.len()));
+                let names = track.language.as_str().len() + texts.iter().sum::<usize>();
                 let samples = match &track.samples {
                     Samples::Table(table) => table.heap_bytes(),
                     Samples::Fragments(table) => table.heap_bytes(),

@@ -106,6 +106,8 @@ fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut
     out.bool(track.enabled);
     out.u32(track.timescale.get());
     out.text(track.language.as_str());
+    out.u8(track.purpose.bits());
+    out.option(track.label.as_deref(), ByteWriter::text);
     out.bytes(&track.sample_entry.format.0);
     out.u16(track.sample_entry.data_reference_index);
     out.blob(&track.sample_entry.raw);
@@ -138,6 +140,8 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
     let enabled = bytes.bool()?;
     let timescale = Timescale::new(bytes.u32()?).ok_or(PersistError::Damaged("a time scale of 0"))?;
     let language = Language::new(bytes.text()?).ok_or(PersistError::Damaged("an invalid language"))?;
+    let purpose = Purpose::of_bits(bytes.u8()?).ok_or(PersistError::Damaged("an unknown purpose"))?;
+    let label = bytes.option(|bytes| Ok(Arc::from(bytes.text()?)))?;
     let sample_entry = SampleEntry {
         format: four(bytes)?,
         data_reference_index: bytes.u16()?,
@@ -149,7 +153,8 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
     Ok(Track {
         id,
         kind,
-        purpose: Purpose::of_entry(&sample_entry),
+        purpose,
+        label,
         handler,
         enabled,
         timescale,

@@ -10,7 +10,8 @@
 //! 4. If no video states a language, a track in the most frequent language of its kind comes
 //!    before the others: a title has several tracks of its main language, such as stereo,
 //!    surround and a commentary.
-//! 5. Of text, plain subtitles come before those for the deaf, and these before forced ones.
+//! 5. Plain text and audio comes before that for the deaf or the blind, then forced text, then
+//!    commentaries.
 //! 6. What is left is in the order of the files by name, and of the tracks in a file.
 
 use super::TitleTrack;

@@ -51,6 +51,7 @@ pub(crate) fn track_of(
         average_bitrate: 1_000_400,
         sample_description: 1,
         purpose: Purpose::default(),
+        label: None,
         location: None,
     }
 }

@@ -181,12 +181,13 @@ impl Title {
             (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
         });
         let mut title = Self::assemble(objects, &chosen, target, Vec::new())?;
-        // Manifests contain the names, and languages that the objects do not state.
+        // Manifests contain the names, and properties that the objects do not state.
         let mut digest = Xxh3::new();
         digest.update(&title.fingerprint.to_le_bytes());
         for track in &title.tracks {
-            let language = &title.track(track).language;
-            digest.update(format!("{}:{}:{} {language};", track.object, track.track, track.name).as_bytes());
+            let Track { language, purpose, label, .. } = title.track(track);
+            let at = format!("{}:{}:{}", track.object, track.track, track.name);
+            digest.update(format!("{at} {language} {purpose:?} {label:?};").as_bytes());
         }
         title.fingerprint = digest.digest128();
         title.with_thumbnails(pictures.into_iter().map(|of| (of.object, of.track, Some(of.name))))
@@ -306,7 +307,7 @@ impl Title {
     }
 
     /// Returns a digest of all that determines the bytes of responses: the objects' fingerprints,
-    /// the grid and the target duration, and the names and languages of a server manifest.
+    /// the grid and the target duration, and the names and properties in a server manifest.
     #[inline]
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint

@@ -17,6 +17,7 @@ pub mod elst;
 pub mod ftyp;
 pub mod hdlr;
 pub mod kind;
+pub mod labl;
 mod macintosh_language;
 pub mod mdhd;
 pub mod mehd;

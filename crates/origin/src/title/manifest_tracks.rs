@@ -9,7 +9,7 @@ use crate::{
 use futures_util::future::join_all;
 use latemux_index::{
     IndexError, MediaIndex, Track,
-    media::TrackKind,
+    media::{Purpose, TrackKind},
     title::{NamedTrack, TitleProblem, TrackName},
 };
 use latemux_isobmff::boxes::mdhd::Language;
@@ -47,21 +47,29 @@ impl Sources {
 }
 
 /// Tracks that a server manifest chose.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ChosenTracks {
     pub(crate) tracks: Vec<NamedTrack>,
     /// Languages that only the manifest states, by object and track.
     languages: Vec<(usize, usize, Language)>,
+    /// Purposes and labels of tracks for which the manifest states some, by object and track.
+    purposes: Vec<(usize, usize, Purpose, Option<Arc<str>>)>,
     /// Grids of tiles that the manifest states, by object and track of thumbnails.
     tiles: Vec<(usize, usize, String)>,
 }
 
 impl ChosenTracks {
-    /// Adds the languages that only the manifest states, and sets its grids of tiles.
+    /// Sets what the manifest states of its tracks.
     pub(crate) fn set_properties(&self, indexes: &mut [Arc<MediaIndex>]) {
         for (object, track, language) in &self.languages {
             if let Some(index) = indexes.get_mut(*object) {
                 *index = Arc::new(MediaIndex::clone(index).with_language(*track, language.clone()));
+            }
+        }
+        for (object, track, purpose, label) in &self.purposes {
+            if let Some(index) = indexes.get_mut(*object) {
+                let altered = MediaIndex::clone(index).with_purpose(*track, *purpose, label.clone());
+                *index = Arc::new(altered);
             }
         }
         for (object, track, tiles) in &self.tiles {
@@ -106,7 +114,7 @@ pub(crate) async fn manifest_sources(
         first_object.push(sources.objects.len());
         sources.add(number, file);
     }
-    let mut chosen = ChosenTracks { tracks: Vec::new(), languages: Vec::new(), tiles: Vec::new() };
+    let mut chosen = ChosenTracks::default();
     let mut first_error = None;
     for (element, file) in manifest.elements.iter().zip(file_of) {
         let (Some(file), Some(first)) = (files.get(file), first_object.get(file)) else { continue };
@@ -115,6 +123,10 @@ pub(crate) async fn manifest_sources(
                 let object = first + part;
                 if let (Some(language), false) = (&element.language, track.language.is_known()) {
                     chosen.languages.push((object, number, language.clone()));
+                }
+                let (purpose, label) = element.purpose(track);
+                if (purpose, &label) != (track.purpose, &track.label) {
+                    chosen.purposes.push((object, number, purpose, label));
                 }
                 let name = element.track_name(&track.language);
                 chosen.tracks.push(NamedTrack { object, track: number, name, is_thumbnails: false });

@@ -125,6 +125,45 @@ async fn a_server_manifest_names_text_without_a_track_id() {
 }
 
 #[tokio::test]
+async fn a_server_manifest_states_labels_and_purposes() {
+    let memory = Arc::new(film());
+    let ism = |params: &str| {
+        format!(
+            "<smil xmlns=\"http://www.w3.org/2001/SMIL20/Language\"><body><switch>\
+            <video src=\"video.mp4\" systemBitrate=\"300000\"><param name=\"trackID\" value=\"1\"/></video>\
+            <audio src=\"video.mp4\" systemBitrate=\"96000\"><param name=\"trackID\" value=\"2\"/>\
+            <param name=\"role\" value=\"description\"/></audio>\
+            <textstream src=\"film.deu.sdh.vtt\" systemBitrate=\"1000\">{params}</textstream>\
+            </switch></body></smil>"
+        )
+    };
+    memory.put(key("film/film.ism"), ism(""));
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..config() };
+    let server = Server::with(memory.clone(), config, None).await;
+    let master = text(&server, "/film/film.ism/.m3u8").await;
+    assert!(master.contains("NAME=\"deu (for the deaf)\"") && !master.contains("FORCED"), "{master}");
+    assert!(text(&server, "/film/film.ism/.mpd").await.contains("urn:tva:metadata:cs:AudioPurposeCS:2007"));
+    let etag = |url: &'static str| {
+        let address = server.address;
+        async move { get(address, url).await.headers["etag"].clone() }
+    };
+    let before = etag("/film/film.ism/.mpd").await;
+    let params = "<param name=\"label\" value=\"Zeichen &amp; Wunder\"/>\
+                  <param name=\"role\" value=\"forced-subtitle\"/>";
+    memory.put(key("film/film.ism"), ism(params));
+    let master = text(&server, "/film/film.ism/.m3u8").await;
+    let line = master.lines().find(|line| line.contains("TYPE=SUBTITLES")).unwrap();
+    for wanted in ["NAME=\"Zeichen & Wunder\"", "FORCED=YES", "LANGUAGE=\"de\""] {
+        assert!(line.contains(wanted), "{wanted}: {line}");
+    }
+    assert!(!line.contains("CHARACTERISTICS"), "the role replaces that of the file: {line}");
+    assert_ne!(etag("/film/film.ism/.mpd").await, before);
+    memory.put(key("film/film.ism"), ism("<param name=\"role\" value=\"captions\"/>"));
+    let refused = get(server.address, "/film/film.ism/.mpd").await;
+    assert_eq!((refused.status.as_u16(), refused.reason().as_str()), (422, "manifest_malformed"));
+}
+
+#[tokio::test]
 async fn the_library_lists_no_text() {
     let memory = library();
     memory.put(key("notes.vtt"), WEBVTT);

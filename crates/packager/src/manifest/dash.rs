@@ -162,13 +162,7 @@ impl<'a> MpdWriter<'a> {
                 .attr_if("maxHeight", set.pictures().map(|picture| picture.height).max());
         }
         tag.children();
-        let role = match kind {
-            TrackKind::Text if first.track.purpose.forced => "forced-subtitle",
-            TrackKind::Text if first.track.purpose.captions => "caption",
-            TrackKind::Text => "subtitle",
-            TrackKind::Audio if self.main_language != Some(language.as_str()) => "alternate",
-            TrackKind::Audio | TrackKind::Video => "main",
-        };
+        let is_foreign = self.main_language != Some(language.as_str());
         // In the order of the schema: elements of RepresentationBaseType come first.
         if let Some(cover) = &first.cover {
             protection::write(xml, cover, self.links);
@@ -180,7 +174,10 @@ impl<'a> MpdWriter<'a> {
         if let Media::Video(video) = &first.track.codec.media {
             describe::colour(xml, video, self.has_sdr);
         }
-        descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
+        if let Some(label) = set.label() {
+            xml.tag("Label").text(label);
+        }
+        describe::purpose(xml, first.track, is_foreign);
         let shared = set.shared_timeline();
         if let Some(timeline) = shared {
             self.write_template(xml, (timeline, first), set.extent());

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Many tools have written them over many years, so only the necessary elements are read. Unknown
-//! metas and params are ignored. All params but `trackID`, `trackName` and `tiles` are hints,
-//! because the boxes of the media are more precise.
+//! metas and params are ignored. All params but `trackID`, `trackName`, `tiles`,
+//! `label`, `role`, `accessibility` and `forced` are hints, because the boxes of the media are more
+//! precise.
 
 mod parse;
 
@@ -18,11 +19,16 @@ use crate::{
     Address, Resource,
     selection::filter::{four_cc, kind_name},
 };
-use latemux_index::{Track, media::TrackKind, title::TrackName};
+use latemux_index::{
+    Track,
+    media::{Purpose, Role, TrackKind},
+    title::TrackName,
+};
 use latemux_isobmff::{
     boxes::mdhd::Language,
     codec::{Config, Media},
 };
+use std::sync::Arc;
 
 /// The contents of a server manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +52,12 @@ pub struct Element {
     pub track_id: u32,
     /// `tiles`: the grid of tiles, if the track is one of thumbnails.
     pub tiles: Option<String>,
+    /// `label`: name for viewers.
+    pub label: Option<String>,
+    /// `role` and `accessibility`, which replace those of the file.
+    pub role: Option<Role>,
+    /// `forced`, or the role `forced-subtitle`, which replaces what the file states.
+    pub forced: Option<bool>,
     /// `trackName`, if it differs from the element's name.
     pub name: Option<String>,
     /// Line of the document, 1-based.
@@ -56,6 +68,14 @@ impl Element {
     /// Describes the element for error messages.
     pub fn describe(&self) -> String {
         format!("<{} src=\"{}\"> in line {}", kind_name(self.kind), self.src, self.line)
+    }
+
+    /// Returns purpose and label of the track, of which `own` are those that the file states.
+    pub fn purpose(&self, own: &Track) -> (Purpose, Option<Arc<str>>) {
+        let Purpose { forced, default, role } = own.purpose;
+        let purpose =
+            Purpose { forced: self.forced.unwrap_or(forced), default, role: self.role.unwrap_or(role) };
+        (purpose, self.label.as_deref().map(Arc::from).or_else(|| own.label.clone()))
     }
 
     /// Returns the name of the track in URLs, before collisions are resolved:

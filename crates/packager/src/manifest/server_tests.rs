@@ -57,6 +57,58 @@ fn a_manifest_of_unified_streaming_is_parsed() {
     assert_eq!(parse(bom.as_bytes()), Ok(manifest));
 }
 
+#[test]
+fn labels_and_purposes_are_read_and_replace_those_of_the_file() {
+    let read = |kind: &str, params: &[(&str, &str)]| {
+        let params: String = params
+            .iter()
+            .map(|(name, value)| format!("<param name=\"{name}\" value=\"{value}\"/>"))
+            .collect();
+        let element = format!(
+            "<{kind} src=\"a.mp4\" systemBitrate=\"1\"><param name=\"trackID\" value=\"1\"/>{params}</{kind}>"
+        );
+        parse(with(&element).as_bytes()).map(|manifest| {
+            let element = manifest.elements.into_iter().next().unwrap();
+            (element.label, element.role, element.forced)
+        })
+    };
+    assert_eq!(read("audio", &[]), Ok((None, None, None)));
+    let label = Some("Director's & more".to_owned());
+    assert_eq!(read("audio", &[("label", " Director's &amp; more ")]), Ok((label, None, None)));
+    for (kind, params, role, forced) in [
+        ("audio", &[("role", "description")][..], Some(Role::Description), Some(false)),
+        (
+            "audio",
+            &[("accessibility", "public.accessibility.describes-video")],
+            Some(Role::Description),
+            None,
+        ),
+        ("audio", &[("role", "main")], Some(Role::Plain), Some(false)),
+        ("textstream", &[("role", "caption,forced-subtitle")], Some(Role::Captions), Some(true)),
+        (
+            "textstream",
+            &[("accessibility", "transcribes-spoken-dialog describes-music-and-sound")],
+            Some(Role::Captions),
+            None,
+        ),
+        ("textstream", &[("forced", "TRUE")], None, Some(true)),
+        ("textstream", &[("role", "forced-subtitle"), ("forced", "false")], Some(Role::Plain), Some(false)),
+    ] {
+        assert_eq!(read(kind, params), Ok((None, role, forced)), "{params:?}");
+    }
+    let long = "x".repeat(513);
+    for (params, problem) in [
+        ([("role", "captions")], "unknown role \"captions\""),
+        ([("accessibility", "sdh")], "unknown accessibility \"sdh\""),
+        ([("forced", "maybe")], "wrong value \"maybe\" of forced"),
+        ([("label", &*long)], "the label has 513 bytes"),
+    ] {
+        let error = read("textstream", &params).unwrap_err();
+        assert_eq!(error.reason(), "manifest_malformed");
+        assert!(error.to_string().ends_with(problem), "{error}");
+    }
+}
+
 fn refused(xml: &str) -> (&'static str, String) {
     let error = parse(xml.as_bytes()).unwrap_err();
     (error.reason(), error.to_string())

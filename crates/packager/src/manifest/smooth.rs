@@ -14,7 +14,11 @@ use crate::{
     selection::{Extent, Selected},
 };
 use codec::CodecAttributes;
-use latemux_index::{Track, media::TrackKind, title::TitleTrack};
+use latemux_index::{
+    Track,
+    media::{Role, TrackKind},
+    title::TitleTrack,
+};
 use latemux_isobmff::codec::Media;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,10 +117,11 @@ impl Stream<'_> {
     fn write(&self, xml: &mut Xml, links: &Links<'_>) {
         let Some(first) = self.levels.first() else { return };
         let language = &first.track.language;
+        let is = |role| first.track.purpose.role == role;
         let (kind, subtype) = match self.kind {
             TrackKind::Video => ("video", None),
-            TrackKind::Audio => ("audio", None),
-            TrackKind::Text => ("text", Some("SUBT")),
+            TrackKind::Audio => ("audio", is(Role::Description).then_some("DESC")),
+            TrackKind::Text => ("text", Some(if is(Role::Captions) { "CAPT" } else { "SUBT" })),
         };
         let videos = || self.levels.iter().filter_map(|level| video_of(level.track));
         let largest = videos().max_by_key(|v| u32::from(v.width) * u32::from(v.height));

@@ -112,6 +112,8 @@ struct SetKey<'a> {
     is_dolby_vision: bool,
     language: &'a str,
     purpose: Purpose,
+    /// Label of text and audio: those with different labels are different content.
+    label: Option<&'a str>,
     range: Option<VideoRange>,
     /// Channels, samples per second and codec. Audio decoders are not changed within a set.
     audio: Option<(u16, u32, &'a str)>,
@@ -131,6 +133,7 @@ impl<'a> SetKey<'a> {
             is_dolby_vision: supplemental || codec.format.0.starts_with(b"dv"),
             language: track.language.as_str(),
             purpose: track.purpose,
+            label: track.label.as_deref().filter(|_| track.kind != TrackKind::Video),
             range,
             audio,
         }
@@ -152,6 +155,11 @@ pub(super) fn group(representations: Vec<Representation<'_>>) -> Vec<AdaptationS
 }
 
 impl AdaptationSet<'_> {
+    /// Returns the name for viewers.
+    pub(super) fn label(&self) -> Option<&str> {
+        self.key.label
+    }
+
     /// Returns the numbers, from 1 on, of the other sets that differ from this one by their key
     /// alone. `None` if there are none.
     pub(super) fn switchable(&self, sets: &[AdaptationSet<'_>], own: u32) -> Option<String> {

@@ -1,7 +1,11 @@
-//! Descriptors of colour and of audio channels.
+//! Descriptors of colour, of audio channels and of the purposes of tracks.
 
 use super::descriptor;
 use crate::manifest::xml::Xml;
+use latemux_index::{
+    Track,
+    media::{Role, TrackKind},
+};
 use latemux_isobmff::codec::{Audio, Config, Video, VideoRange};
 
 /// Writes the colour of HDR video (DASH-IF IOP §6.2.5.1). The properties are essential, so that a
@@ -19,6 +23,32 @@ pub(super) fn colour(xml: &mut Xml, video: &Video, has_sdr: bool) {
     }
     let transfer = video.colour.map_or(transfer, |c| c.transfer);
     descriptor(xml, element, "urn:mpeg:mpegB:cicp:TransferCharacteristics", transfer);
+}
+
+/// Writes `Accessibility` and `Role`. `is_foreign` is true for audio in another language than the
+/// title's main one.
+pub(super) fn purpose(xml: &mut Xml, track: &Track, is_foreign: bool) {
+    let role = match (track.kind, track.purpose.role) {
+        (TrackKind::Video, _) => "main",
+        (TrackKind::Text, _) if track.purpose.forced => "forced-subtitle",
+        (TrackKind::Text, Role::Captions) => "caption",
+        (_, Role::Commentary) => "commentary",
+        (TrackKind::Text, _) => "subtitle",
+        (TrackKind::Audio, Role::Description) => {
+            // The visually impaired (ETSI TS 102 822-3-1, AudioPurposeCS).
+            descriptor(xml, "Accessibility", "urn:tva:metadata:cs:AudioPurposeCS:2007", 1);
+            "description"
+        }
+        (TrackKind::Audio, Role::Dub) => "dub",
+        (TrackKind::Audio, _) => {
+            if is_foreign {
+                "alternate"
+            } else {
+                "main"
+            }
+        }
+    };
+    descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
 }
 
 /// Writes `AudioChannelConfiguration` if channels are known, and Joint Object Coding if present.

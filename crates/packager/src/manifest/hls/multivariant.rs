@@ -141,30 +141,30 @@ impl<'a> Multivariant<'a> {
         Ok(())
     }
 
-    /// Writes a variant for every track in the default's language, and renditions for others.
+    /// Writes a variant for every track with the default's language and purpose, and renditions for
+    /// others.
     fn audio_only(&self, audio: &[usize], text: &mut String) -> Result<(), PackError> {
         let groups = groups(self.title, audio, self.protocol, "audio");
-        let language = |i: usize| &self.track(i).language;
-        let has_languages =
-            |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
-        for group in groups.iter().filter(|group| has_languages(group)) {
-            // The other tracks in the default's language are variants.
+        let content = |i: usize| (&self.track(i).language, self.track(i).purpose);
+        let has_others = |group: &Group| group.members.iter().any(|&i| content(i) != content(group.default));
+        for group in groups.iter().filter(|group| has_others(group)) {
+            // The other tracks with the default's content are variants.
             let mut members = group.members.clone();
-            members.retain(|&i| i == group.default || language(i) != language(group.default));
+            members.retain(|&i| i == group.default || content(i) != content(group.default));
             let listed = Group { id: group.id.clone(), members, default: group.default };
             self.write_groups("AUDIO", std::slice::from_ref(&listed), text)?;
         }
         for group in &groups {
-            let same = |&&i: &&usize| language(i) == language(group.default);
+            let same = |&&i: &&usize| content(i) == content(group.default);
             for &i in group.members.iter().filter(same) {
-                // A rendition in another language plays in its place.
-                let others = group.members.iter().filter(|&&other| language(other) != language(i));
+                // A rendition with other content plays in its place.
+                let others = group.members.iter().filter(|&&other| content(other) != content(i));
                 let rates = others.chain([&i]).map(|&member| self.rates.of(&[member]));
                 let variant = Variant {
                     tracks: vec![i],
                     bitrate: rates.fold(NO_BITRATE, highest),
                     codecs: vec![self.codec(i)],
-                    audio: has_languages(group).then_some(group.id.as_str()),
+                    audio: has_others(group).then_some(group.id.as_str()),
                     subtitles: None,
                 };
                 self.write_variant(&variant, text)?;

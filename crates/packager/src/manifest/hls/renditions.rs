@@ -7,7 +7,11 @@ use crate::{
     carry::Protocol,
     manifest::{audio_of, check_size, track},
 };
-use latemux_index::{Title, Track, media::Purpose, title::TrackName};
+use latemux_index::{
+    Title, Track,
+    media::{Purpose, Role},
+    title::TrackName,
+};
 use latemux_text::language::shortest;
 
 /// Renditions that a variant may be played with: of one codec and channel layout, as HLS demands.
@@ -69,11 +73,9 @@ impl Renditions<'_> {
     pub(super) fn write(&self, group: &Group, playlist: &mut String) -> Result<(), PackError> {
         let mut names: Vec<String> = Vec::new();
         for &i in &group.members {
-            let language = &track(self.title, i).language;
+            let Track { language, purpose, .. } = track(self.title, i);
             let known = language.is_known().then(|| shortest(language.as_str()));
-            let base = if language.is_known() { language.as_str() } else { self.name_without_language() };
-            let purpose = track(self.title, i).purpose;
-            let base = &format!("{base}{}", purpose_name(purpose));
+            let base = &self.base_name(track(self.title, i));
             // NAME is unique in a group (RFC 8216 §4.3.4.1.1).
             let count = names.iter().filter(|name| name == &base).count();
             let name = if count > 0 { format!("{base} {}", count + 1) } else { base.clone() };
@@ -89,7 +91,7 @@ impl Renditions<'_> {
                 .plain("DEFAULT", if default { "YES" } else { "NO" })
                 .plain("AUTOSELECT", if default || purpose.forced || is_selectable { "YES" } else { "NO" })
                 .plain_if("FORCED", purpose.forced.then_some("YES"))
-                .quoted_if("CHARACTERISTICS", purpose.captions.then_some(FOR_THE_DEAF))
+                .quoted_if("CHARACTERISTICS", characteristics(*purpose))
                 .quoted_if("CHANNELS", channels(track(self.title, i)).as_deref())
                 .quoted("URI", &self.uri(track_name))
                 .write(playlist);
@@ -99,21 +101,25 @@ impl Renditions<'_> {
         Ok(())
     }
 
-    fn name_without_language(&self) -> &'static str {
-        if self.kind == "AUDIO" { "audio" } else { "subtitles" }
+    /// Returns the name of a track for viewers, which others may have too.
+    fn base_name(&self, track: &Track) -> String {
+        // A quoted string cannot hold quotes.
+        let label = track.label.as_ref().map(|label| label.replace('"', "'"));
+        label.unwrap_or_else(|| {
+            let without = if self.kind == "AUDIO" { "audio" } else { "subtitles" };
+            let language = if track.language.is_known() { track.language.as_str() } else { without };
+            format!("{language}{}", purpose_name(track.purpose))
+        })
     }
 
     fn is_selectable(&self, group: &Group, i: usize) -> bool {
-        let language = |i: usize| &track(self.title, i).language;
-        let purpose = |i: usize| track(self.title, i).purpose;
-        if self.kind != "AUDIO" {
-            // Of text, those for each purpose can be told apart.
-            let alike = |&&other: &&usize| (language(other), purpose(other)) == (language(i), purpose(i));
-            return group.members.iter().find(alike) == Some(&i);
+        // Players tell renditions apart by language and purpose.
+        let key = |i: usize| (&track(self.title, i).language, track(self.title, i).purpose);
+        let alike = |&&other: &&usize| key(other) == key(i);
+        if self.kind == "AUDIO" && key(group.default) == key(i) {
+            return i == group.default;
         }
-        let alike = |&&other: &&usize| language(other) == language(i);
-        let has_default = language(group.default) == language(i);
-        if has_default { i == group.default } else { group.members.iter().find(alike) == Some(&i) }
+        group.members.iter().find(alike) == Some(&i)
     }
 
     fn uri(&self, track: &TrackName) -> String {
@@ -121,16 +127,26 @@ impl Renditions<'_> {
     }
 }
 
-/// `CHARACTERISTICS` of text for the deaf (Apple's HLS authoring specification).
-const FOR_THE_DEAF: &str =
-    "public.accessibility.transcribes-spoken-dialog,public.accessibility.describes-music-and-sound";
+/// Returns `CHARACTERISTICS` (Apple's HLS authoring specification).
+fn characteristics(purpose: Purpose) -> Option<&'static str> {
+    match purpose.role {
+        Role::Captions => Some(
+            "public.accessibility.transcribes-spoken-dialog,public.accessibility.describes-music-and-sound",
+        ),
+        Role::Description => Some("public.accessibility.describes-video"),
+        Role::Plain | Role::Commentary | Role::Dub => None,
+    }
+}
 
-/// Returns the end of a NAME that tells text of one language apart.
+/// Returns the end of a NAME that tells tracks of one language apart.
 fn purpose_name(purpose: Purpose) -> &'static str {
-    match (purpose.forced, purpose.captions) {
+    match (purpose.forced, purpose.role) {
         (true, _) => " (forced)",
-        (false, true) => " (for the deaf)",
-        (false, false) => "",
+        (false, Role::Captions) => " (for the deaf)",
+        (false, Role::Description) => " (described)",
+        (false, Role::Commentary) => " (commentary)",
+        (false, Role::Dub) => " (dubbed)",
+        (false, Role::Plain) => "",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Element, ServerManifest};
 use crate::selection::filter::kind_name;
-use latemux_index::media::TrackKind;
+use latemux_index::media::{Purpose, Role, TrackKind};
 use latemux_isobmff::boxes::mdhd::Language;
 use latemux_text::TextFormat;
 use roxmltree::{Document, Node, ParsingOptions};
@@ -20,6 +20,8 @@ const MAX_NAMESPACES: usize = 64;
 /// Most tracks of a manifest.
 const MAX_ELEMENTS: usize = 1024;
 const MAX_SRC: usize = 4096;
+/// Longest label, in bytes.
+const MAX_LABEL: usize = 512;
 /// Highest bit rate, in bits per second. The limit keeps URLs short.
 const MAX_BITRATE: u64 = 1_000_000_000_000;
 
@@ -171,6 +173,14 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
     let Some(track_id) = number(track_id).and_then(|id| u32::try_from(id).ok()).filter(|&id| id > 0) else {
         return refuse(format!("wrong trackID \"{}\"", shown(track_id)));
     };
+    let (role, forced) = match purpose(kind, node) {
+        Ok(stated) => stated,
+        Err(problem) => return refuse(problem),
+    };
+    let label = param(node, "label").map(str::trim).filter(|label| !label.is_empty());
+    if let Some(label) = label.filter(|label| label.len() > MAX_LABEL) {
+        return refuse(format!("the label has {} bytes", label.len()));
+    }
     let language = node.attribute("systemLanguage").map(str::trim).and_then(Language::new);
     Ok(Element {
         kind,
@@ -179,11 +189,46 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
         language: language.filter(Language::is_known),
         track_id,
         tiles: param(node, "tiles").map(str::to_owned),
+        label: label.map(str::to_owned),
+        role,
+        forced,
         name: param(node, "trackName")
             .filter(|name| *name != kind_name(kind) && !name.is_empty())
             .map(str::to_owned),
         line,
     })
+}
+
+/// Reads the params `role`, `accessibility` and `forced`. Each of the first two is a list with
+/// white space or commas between its values. Returns the role, if one of them is stated, and
+/// whether text is forced, if that is. Fails with the problem, for people.
+fn purpose(kind: TrackKind, node: Node<'_, '_>) -> Result<(Option<Role>, Option<bool>), String> {
+    let (role, accessibility) = (param(node, "role"), param(node, "accessibility"));
+    let mut stated = Purpose::default();
+    for value in listed(role) {
+        if !stated.add_role(kind, value) {
+            return Err(format!("unknown role \"{}\"", shown(value)));
+        }
+    }
+    for value in listed(accessibility) {
+        let name = value.strip_prefix("public.accessibility.").unwrap_or(value);
+        if !stated.add_characteristic(kind, name) {
+            return Err(format!("unknown accessibility \"{}\"", shown(value)));
+        }
+    }
+    let forced = match param(node, "forced").map(|value| value.trim().to_ascii_lowercase()).as_deref() {
+        None => role.map(|_| stated.forced),
+        Some("true" | "yes" | "1") => Some(kind == TrackKind::Text),
+        Some("false" | "no" | "0") => Some(false),
+        Some(other) => return Err(format!("wrong value \"{}\" of forced", shown(other))),
+    };
+    let is_stated = role.or(accessibility).is_some();
+    Ok((is_stated.then_some(stated.role), forced))
+}
+
+fn listed(list: Option<&str>) -> impl Iterator<Item = &str> {
+    let values = list.unwrap_or_default().split(|c: char| c == ',' || c.is_whitespace());
+    values.filter(|value| !value.is_empty())
 }
 
 /// Returns the value of a param. Writers differ in upper and lower case.
