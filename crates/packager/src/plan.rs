@@ -257,7 +257,8 @@ fn plan_resource(
             planner.manifest("application/dash+xml", dash::mpd(selected, &links(), *template, protection)?)
         }
         Resource::SmoothManifest => {
-            planner.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, &links())?)
+            let manifest = smooth::client_manifest(selected, &links(), protection)?;
+            planner.manifest("application/vnd.ms-sstr+xml", manifest)
         }
         Resource::HdsManifest => planner.manifest("application/f4m+xml", hds::manifest(selected, &links())?),
         Resource::HdsBootstrap(tracks) => planner.manifest("video/abst", hds::bootstrap(selected, tracks)?),

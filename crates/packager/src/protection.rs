@@ -35,12 +35,14 @@ pub struct Schemes {
     pub hls_cmaf: Option<Scheme>,
     /// HLS with TS segments.
     pub hls_ts: Option<Scheme>,
+    /// Smooth Streaming.
+    pub smooth: Option<Scheme>,
 }
 
 impl Schemes {
     /// Returns the schemes that some protocol has, each once.
     pub fn all(&self) -> impl Iterator<Item = Scheme> + use<> {
-        let all = [self.dash, self.hls_cmaf, self.hls_ts];
+        let all = [self.dash, self.hls_cmaf, self.hls_ts, self.smooth];
         (0..all.len()).filter_map(move |i| all[i].filter(|_| !all[..i].contains(&all[i])))
     }
 
@@ -49,7 +51,8 @@ impl Schemes {
             Protocol::HlsCmaf => self.hls_cmaf,
             Protocol::HlsTs => self.hls_ts,
             Protocol::Dash => self.dash,
-            Protocol::Smooth | Protocol::Hds => None,
+            Protocol::Smooth => self.smooth,
+            Protocol::Hds => None,
         }
     }
 }
@@ -173,9 +176,7 @@ impl Protection {
             let for_track: Vec<&TrackKey> =
                 keys.iter().filter(|key| key.tracks.include(title, index)).collect();
             let key_of = |scheme: Scheme| {
-                // FairPlay decrypts both by the same licence.
-                let of_keys = if scheme == Scheme::SampleAes { Scheme::Cbcs } else { scheme };
-                let fits = |key: &&&TrackKey| key.scheme.is_none_or(|of| of == of_keys);
+                let fits = |key: &&&TrackKey| key.scheme.is_none_or(|of| of == scheme.of_keys());
                 let mut found = for_track.iter().filter(fits);
                 let key = found.next().ok_or_else(|| PackError::NoKey(name.to_string()))?;
                 match found.next() {
@@ -287,6 +288,18 @@ impl Protection {
             // Timed text of HLS is always clear, so it needs no scheme of its own.
             (None, _) if self.is_served(protocol) => Ok(None),
             _ => Err(PackError::CannotProtect(protocol.name())),
+        }
+    }
+
+    /// Returns the cover of all tracks of a title in Smooth Streaming. Fails with
+    /// [`PackError::CannotProtect`] if they have several keys: manifests state one.
+    pub(crate) fn smooth_cover(&self, names: &[TrackName]) -> Result<Option<Cover<'_>>, PackError> {
+        let covers = names.iter().map(|name| self.cover(Protocol::Smooth, std::slice::from_ref(name)));
+        let covers = covers.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+        let first = covers.first().copied();
+        match covers.iter().all(|cover| first.is_some_and(|first| cover.key.id() == first.key.id())) {
+            true => Ok(first),
+            false => Err(PackError::CannotProtect("Smooth Streaming with several keys")),
         }
     }
 
@@ -433,7 +446,7 @@ impl Cover<'_> {
         let senc = 16;
         let saiz = 17;
         let saio = 20;
-        let iv = if self.scheme == Scheme::Cenc { 16 } else { 0 };
+        let iv = self.scheme.iv_len() as u64;
         let slices = if is_video { 8 } else { 0 };
         match iv + slices {
             0 => senc,

@@ -106,8 +106,8 @@ pub struct Subsample {
 
 /// Appends the subsamples of a sample with these cuts.
 ///
-/// - `cenc`: the protected bytes are a multiple of 16, and what is left over stays clear before
-///   them (§9.5.2.2).
+/// - `cenc`, PIFF: the protected bytes are a multiple of 16, and what is left over stays clear
+///   before them (§9.5.2.2).
 /// - `cbcs`: all slice data is protected. The pattern leaves its last bytes clear.
 ///
 /// Slice data of less than a block stays clear.
@@ -131,7 +131,7 @@ pub fn subsamples(scheme: Scheme, cuts: &[Cut], subsamples: &mut Vec<Subsample>)
         let protected = match scheme {
             _ if cut.data < BLOCK => 0,
             Scheme::Cbcs => cut.data,
-            Scheme::Cenc | Scheme::Aes128 | Scheme::SampleAes => cut.data - cut.data % BLOCK,
+            _ => cut.data - cut.data % BLOCK,
         };
         clear += cut.clear + (cut.data - protected);
         if protected > 0 {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn more_subsamples_than_a_byte_can_size_are_refused() {
-        for (scheme, most) in [(Scheme::Cenc, 39), (Scheme::Cbcs, 42)] {
+        for (scheme, most) in [(Scheme::Cenc, 39), (Scheme::Cbcs, 42), (Scheme::Piff, 40)] {
             let mut out = vec![Subsample { clear: 1, protected: 0 }; 9];
             let cuts = |count| vec![Cut { clear: 5, data: 16 }; count];
             assert_eq!(subsamples(scheme, &cuts(most), &mut out), Ok(()));
@@ -209,7 +209,7 @@ mod tests {
             cuts in prop::collection::vec((0_u32..100_000, 0_u32..100), 0..12),
         ) {
             let total: u64 = cuts.iter().map(|&(clear, data)| u64::from(clear + data)).sum();
-            for scheme in [Scheme::Cenc, Scheme::Cbcs] {
+            for scheme in [Scheme::Cenc, Scheme::Cbcs, Scheme::Piff] {
                 let made = made(scheme, &cuts);
                 prop_assert_eq!(made.iter().map(|&(c, p)| u64::from(c) + u64::from(p)).sum::<u64>(), total);
                 prop_assert!(made.iter().all(|&one| one != (0, 0)));

@@ -201,6 +201,17 @@ impl ContentKey {
         (block >> 64 << 64 | low).to_be_bytes()
     }
 
+    /// Returns the IV of a sample in PIFF, followed by 8 bytes that count blocks from 0. The IV is
+    /// the sample's offset in the object, added to a pseudo-random number of the object.
+    ///
+    /// Samples of one object have different offsets. Samples of two objects have equal IVs only if
+    /// the numbers of these objects differ by less than their size: for two objects of 16 GiB, in
+    /// one of 2^29 pairs.
+    pub fn short_counter_of(&self, fingerprint: u128, offset: u64) -> [u8; 16] {
+        let block = u128::from_be_bytes(self.encrypt_block(fingerprint.to_le_bytes()));
+        (block & !u128::from(u64::MAX)).wrapping_add(u128::from(offset) << 64).to_be_bytes()
+    }
+
     /// Returns the IV of all samples in `cbcs`: the one given with the key, or else the key's ID.
     pub fn constant_iv(&self) -> [u8; 16] {
         self.iv.unwrap_or(self.id.0)

@@ -53,12 +53,15 @@ pub enum Scheme {
     Cbcs,
     /// Samples in transport streams are encrypted by AES-CBC (method `SAMPLE-AES`).
     SampleAes,
+    /// Samples of Smooth Streaming are encrypted by AES-CTR, as in `cenc` but with IVs of 8 bytes
+    /// (PIFF 1.1 §5.3.2).
+    Piff,
 }
 
 impl Scheme {
     /// Returns the scheme that configuration files call by this name.
     pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Aes128, Self::Cenc, Self::Cbcs, Self::SampleAes]
+        [Self::Aes128, Self::Cenc, Self::Cbcs, Self::SampleAes, Self::Piff]
             .into_iter()
             .find(|scheme| scheme.name() == name)
     }
@@ -69,19 +72,35 @@ impl Scheme {
     }
 
     /// Returns true for the schemes of Common Encryption (ISO/IEC 23001-7), which encrypt samples
-    /// in MP4.
+    /// in MP4, and for PIFF, from which they come.
     pub const fn is_common_encryption(self) -> bool {
-        matches!(self, Self::Cenc | Self::Cbcs)
+        matches!(self, Self::Cenc | Self::Cbcs | Self::Piff)
+    }
+
+    /// Returns the length in bytes of the IV that each sample states.
+    pub const fn iv_len(self) -> usize {
+        match self {
+            Self::Cenc => 16,
+            Self::Piff => 8,
+            Self::Aes128 | Self::Cbcs | Self::SampleAes => 0,
+        }
     }
 
     /// Returns the largest number of subsamples of one sample. `saiz` states the size of their
-    /// description in one byte. It consists of an IV of 16 bytes (only in `cenc`), a count of 2
-    /// bytes, and 6 bytes for each subsample.
+    /// description in one byte, and players make a `saiz` of PIFF's box. The description consists
+    /// of the IV, a count of 2 bytes, and 6 bytes for each subsample.
     pub const fn max_subsamples(self) -> usize {
+        if self.is_common_encryption() { (255 - self.iv_len() - 2) / 6 } else { 0 }
+    }
+
+    /// Returns the scheme by which key documents call the keys of this one: a licence for it
+    /// decrypts both.
+    #[must_use]
+    pub const fn of_keys(self) -> Self {
         match self {
-            Self::Cenc => (255 - 16 - 2) / 6,
-            Self::Cbcs => (255 - 2) / 6,
-            Self::Aes128 | Self::SampleAes => 0,
+            Self::SampleAes => Self::Cbcs,
+            Self::Piff => Self::Cenc,
+            other => other,
         }
     }
 
@@ -92,6 +111,7 @@ impl Scheme {
             Self::Cenc => "cenc",
             Self::Cbcs => "cbcs",
             Self::SampleAes => "sample-aes",
+            Self::Piff => "piff",
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 pub struct SampleSeal<'a> {
     /// Key of the track.
     pub key: &'a ContentKey,
-    /// `cenc` or `cbcs`.
+    /// `cenc`, `cbcs` or `piff`.
     pub scheme: Scheme,
     /// True for video, in which slice data is encrypted. In other tracks, whole samples are.
     pub is_video: bool,
@@ -38,7 +38,7 @@ impl SampleSeal<'_> {
     /// Returns the pattern of blocks.
     pub fn pattern(&self) -> Pattern {
         match (self.scheme, self.is_video) {
-            (Scheme::Cenc, _) => Pattern::Counter,
+            (Scheme::Cenc | Scheme::Piff, _) => Pattern::Counter,
             (_, true) => Pattern::OneOfTen,
             (_, false) => Pattern::EveryBlock,
         }
@@ -56,7 +56,8 @@ impl SampleSeal<'_> {
         cuts: Option<&PackedCuts>,
     ) -> Result<SealedSamples, CutError> {
         let count = samples.len();
-        let has_ivs = self.scheme == Scheme::Cenc;
+        let iv_len = self.scheme.iv_len();
+        let has_ivs = iv_len > 0;
         let mut sealed = SealedSamples {
             samples: count,
             entries: Vec::with_capacity(count * 26),
@@ -74,12 +75,11 @@ impl SampleSeal<'_> {
         for (offset, size) in samples {
             let iv = match self.scheme {
                 Scheme::Cenc => self.key.counter_of(self.fingerprint, offset),
+                Scheme::Piff => self.key.short_counter_of(self.fingerprint, offset),
                 _ => self.key.constant_iv(),
             };
             let start = sealed.entries.len();
-            if has_ivs {
-                sealed.entries.extend_from_slice(&iv);
-            }
+            sealed.entries.extend_from_slice(iv.get(..iv_len).unwrap_or_default());
             let Some(packed) = &mut packed else {
                 sealed.spans.push_back(Span { clear: 0, protected: size, iv: Some(iv) });
                 sealed.push_size(start);
@@ -93,8 +93,8 @@ impl SampleSeal<'_> {
             for (number, piece) in pieces.iter().enumerate() {
                 sealed.entries.extend_from_slice(&piece.clear.to_be_bytes());
                 sealed.entries.extend_from_slice(&piece.protected.to_be_bytes());
-                // In `cenc`, the counter continues within a sample. In `cbcs`, each subsample
-                // begins a new chain.
+                // In `cenc` and PIFF, the counter continues within a sample. In `cbcs`, each
+                // subsample begins a new chain.
                 let begins = if has_ivs { number == 0 } else { piece.protected > 0 };
                 let clear = piece.clear.into();
                 let protected = piece.protected;

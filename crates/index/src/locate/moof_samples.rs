@@ -294,7 +294,7 @@ mod tests {
             samples: &samples,
         };
         let mut moof = Vec::new();
-        smooth_fragment(&spec, 1, &mut moof).unwrap();
+        smooth_fragment(&spec, 1, None, &mut moof).unwrap();
         let moof = Moof::parse(&moof.into(), 0).unwrap();
         let mut tracks = FragmentedTracks::new(vec![FragmentedTrack {
             id: 1,

@@ -1,5 +1,7 @@
-//! `senc`: how to decrypt each sample of a fragment (ISO/IEC 23001-7 §7.2).
+//! `senc`: how to decrypt each sample of a fragment (ISO/IEC 23001-7 §7.2), and its forerunner in
+//! PIFF 1.1.
 
+use super::tfxd::PIFF_SENC;
 use crate::{
     FourCc,
     write::{WriteBox, put_count, put_version_and_flags},
@@ -36,5 +38,24 @@ impl WriteBox for SampleEncryption<'_> {
         put_version_and_flags(out, 0, if self.has_subsamples { USES_SUBSAMPLES } else { 0 });
         put_count(out, self.samples);
         out.put_slice(self.entries);
+    }
+}
+
+/// The same in a `uuid` box (PIFF 1.1 §5.3.2). Players assume AES-CTR with IVs of 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PiffEncryption<'a>(pub &'a SampleEncryption<'a>);
+
+impl WriteBox for PiffEncryption<'_> {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"uuid")
+    }
+
+    fn payload_size(&self) -> u64 {
+        PIFF_SENC.len() as u64 + self.0.payload_size()
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        out.put_slice(&PIFF_SENC);
+        self.0.write_payload(out);
     }
 }

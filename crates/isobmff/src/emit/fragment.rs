@@ -8,7 +8,7 @@ use crate::{
         mfhd::Mfhd,
         saio::Saio,
         saiz::SaizTable,
-        senc::SampleEncryption,
+        senc::{PiffEncryption, SampleEncryption},
         tfdt::Tfdt,
         tfhd::Tfhd,
         tfxd::Tfxd,
@@ -114,19 +114,27 @@ fn write(spec: &FragmentSpec<'_>, form: TrafForm<'_>, out: &mut Vec<u8>) -> Resu
 /// Appends a fragment like [`fragment`], but for Smooth Streaming ([MS-SSTR] 2.2.4). It has no
 /// `tfdt`, which the standard added later. After the run it has a `uuid` box with the fragment's
 /// absolute time, which is [`FragmentSpec::decode_time`], and its `duration`, both in track ticks.
+/// With an `encryption`, the caller encrypts the samples, and another `uuid` box (PIFF 1.1) says
+/// how to decrypt them.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
-pub fn smooth_fragment(spec: &FragmentSpec<'_>, duration: u64, out: &mut Vec<u8>) -> Result<(), Error> {
-    write(spec, TrafForm::Smooth { duration }, out)
+pub fn smooth_fragment(
+    spec: &FragmentSpec<'_>,
+    duration: u64,
+    encryption: Option<&SampleEncryption<'_>>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    write(spec, TrafForm::Smooth { duration, encryption }, out)
 }
 
-/// Returns the exact size of the bytes that [`smooth_fragment`] writes and of the media after them.
+/// Returns the exact size of the bytes that [`smooth_fragment`] writes without an encryption, and
+/// of the media after them.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
 pub fn smooth_fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
-    size(spec, TrafForm::Smooth { duration: 0 })
+    size(spec, TrafForm::Smooth { duration: 0, encryption: None })
 }
 
 /// All properties that the size of a fragment depends on. They give the size without a pass over
@@ -198,8 +206,8 @@ enum TrafForm<'a> {
     Clear,
     /// `tfdt` before the run, `saiz`, `saio` and `senc` after it.
     Encrypted(&'a SampleEncryption<'a>),
-    /// `tfxd` after the run.
-    Smooth { duration: u64 },
+    /// `tfxd` after the run, and before it PIFF's `senc` if the samples are encrypted.
+    Smooth { duration: u64, encryption: Option<&'a SampleEncryption<'a>> },
 }
 
 /// Appends the header of an `mdat` with `media` bytes of payload: 8 bytes, or 16 if the `mdat`
@@ -308,9 +316,14 @@ fn build_moof<T>(
             let traf = Container(b"traf", &[&tfhd, &Tfdt(time), &trun, &saiz, &saio, senc]);
             use_moof(&Container(b"moof", &[&mfhd, &traf]))
         }
-        TrafForm::Smooth { duration } => {
+        TrafForm::Smooth { duration, encryption } => {
             let tfxd = Tfxd { time, duration };
-            use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &trun, &tfxd])]))
+            let piff = encryption.map(PiffEncryption);
+            let traf: &[&dyn WriteBox] = match &piff {
+                Some(piff) => &[&tfhd, &trun, piff, &tfxd],
+                None => &[&tfhd, &trun, &tfxd],
+            };
+            use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", traf)]))
         }
     }
 }

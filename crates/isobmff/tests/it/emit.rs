@@ -317,7 +317,7 @@ fn a_smooth_fragment_states_its_time_and_duration_behind_the_run() {
     ];
     let spec = spec(&samples);
     let mut out = Vec::new();
-    emit::smooth_fragment(&spec, 666_667, &mut out).unwrap();
+    emit::smooth_fragment(&spec, 666_667, None, &mut out).unwrap();
     let size = emit::smooth_fragment_size(&spec).unwrap();
     assert_eq!((out.len() as u64, size.media), (size.head(), 16));
     let moof = Bytes::from(out).slice(..usize::try_from(size.moof).unwrap());

@@ -22,7 +22,9 @@ pub struct DrmRule {
     /// Scheme of HLS with CMAF segments: `cbcs`, `cenc` or `aes-128`. Without a scheme, the form is
     /// refused. Since 0.2.0.
     pub hls_fmp4: Option<String>,
-    /// DRM systems that manifests and init segments of `cenc` and `cbcs` name: `widevine`,
+    /// Scheme of Smooth Streaming: `piff`. Without a scheme, the form is refused. Since 0.2.0.
+    pub mss: Option<String>,
+    /// DRM systems that manifests and init segments name, except with `aes-128`: `widevine`,
     /// `playready`, `fairplay` and `clearkey`. Without any, `clearkey`. Since 0.2.0.
     pub systems: Vec<String>,
     /// Kinds of tracks that are sent clear on purpose: `audio` and `thumbnails`. Timed text always
@@ -94,10 +96,11 @@ impl DrmRule {
     }
 
     fn problem(&self) -> Option<String> {
-        let schemes: [(_, _, &[&str]); 3] = [
+        let schemes: [(_, _, &[&str]); 4] = [
             ("dash", &self.dash, &["cenc", "cbcs"]),
             ("hls_ts", &self.hls_ts, &["sample-aes", "aes-128"]),
             ("hls_fmp4", &self.hls_fmp4, &["cbcs", "cenc", "aes-128"]),
+            ("mss", &self.mss, &["piff"]),
         ];
         for (key, scheme, known) in schemes {
             if let Some(scheme) = scheme.as_ref().filter(|scheme| !known.contains(&scheme.as_str())) {
@@ -109,7 +112,7 @@ impl DrmRule {
         }
         let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
         if !self.systems.is_empty() && !schemes.iter().any(|(_, scheme, _)| of_samples(scheme)) {
-            return Some("systems need cenc, cbcs or sample-aes".to_owned());
+            return Some("systems need cenc, cbcs, sample-aes or piff".to_owned());
         }
         let has = |system: &str| self.systems.iter().any(|name| name == system);
         let is_sample_aes = self.hls_ts.as_deref() == Some("sample-aes");
@@ -119,11 +122,14 @@ impl DrmRule {
         if is_sample_aes && !self.systems.is_empty() && !has("fairplay") && !has("clearkey") {
             return Some("hls_ts = \"sample-aes\" needs fairplay or clearkey among systems".to_owned());
         }
+        if self.mss.is_some() && !has("playready") {
+            return Some("mss = \"piff\" needs playready among systems".to_owned());
+        }
         if self.titles.is_empty() || self.titles.iter().any(String::is_empty) {
             return Some("titles must name at least one pattern, such as films/**".to_owned());
         }
         if schemes.iter().all(|(_, scheme, _)| scheme.is_none()) {
-            return Some("dash, hls_ts or hls_fmp4 must name a scheme, or nothing is served".to_owned());
+            return Some("dash, hls_ts, hls_fmp4 or mss must name a scheme, or nothing is served".to_owned());
         }
         if let Some(kind) = self.clear.iter().find(|kind| !["audio", "thumbnails"].contains(&kind.as_str())) {
             return Some(format!("clear may hold audio and thumbnails, not '{kind}'"));

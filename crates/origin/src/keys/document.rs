@@ -98,12 +98,7 @@ impl DocumentSource {
             Place::Speke { uri, id, contract } => {
                 let id = id.replace("{title}", base);
                 let mut documents = Vec::new();
-                // SAMPLE-AES takes the keys of cbcs.
-                let of_keys = |scheme: &Scheme| match scheme {
-                    Scheme::SampleAes => Scheme::Cbcs,
-                    scheme => *scheme,
-                };
-                let schemes: Vec<Scheme> = self.schemes.iter().map(of_keys).collect();
+                let schemes: Vec<Scheme> = self.schemes.iter().map(|scheme| scheme.of_keys()).collect();
                 for (at, &scheme) in schemes.iter().enumerate() {
                     if schemes.get(..at).is_some_and(|before| before.contains(&scheme)) {
                         continue;

@@ -133,6 +133,7 @@ impl Rule {
             dash: scheme(&rule.dash),
             hls_cmaf: scheme(&rule.hls_fmp4),
             hls_ts: scheme(&rule.hls_ts),
+            smooth: scheme(&rule.mss),
         };
         let source = KeySource::new(&rule.keys, schemes, &systems);
         Self {

@@ -60,9 +60,9 @@ pub(crate) async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'stat
     all
 }
 
-/// Returns the fragments of Smooth Streaming and HDS, which a crawl of HLS and DASH does not find.
-pub(crate) async fn smooth_and_hds(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
-    let mut all = BTreeMap::<_, Vec<String>>::new();
+/// Returns the fragments of Smooth Streaming, which a crawl of HLS and DASH does not find.
+pub(crate) async fn smooth_fragments(server: SocketAddr, title: &str) -> Vec<String> {
+    let mut urls = Vec::new();
     let manifest = String::from_utf8(fetch(server, &format!("/{title}/Manifest")).await.to_vec()).unwrap();
     for stream in manifest.split("<StreamIndex").skip(1) {
         let url = attributes(stream, "Url").next().unwrap();
@@ -77,9 +77,15 @@ pub(crate) async fn smooth_and_hds(server: SocketAddr, title: &str) -> BTreeMap<
         for bitrate in stream.split("<QualityLevel").skip(1).map(|q| attributes(q, "Bitrate").next().unwrap())
         {
             let url = |time: &String| url.replace("{bitrate}", bitrate).replace("{start time}", time);
-            all.entry("MSS").or_default().extend(times.iter().map(|t| format!("/{title}/{}", url(t))));
+            urls.extend(times.iter().map(|t| format!("/{title}/{}", url(t))));
         }
     }
+    urls
+}
+
+/// Returns the fragments of Smooth Streaming and HDS.
+pub(crate) async fn smooth_and_hds(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
+    let mut all = BTreeMap::from([("MSS", smooth_fragments(server, title).await)]);
     let manifest = String::from_utf8(fetch(server, &format!("/{title}/.f4m")).await.to_vec()).unwrap();
     for media in manifest.split("<media").skip(1) {
         let url = attributes(media, "url").next().unwrap();

@@ -1,6 +1,7 @@
 //! No media that a rule covers leaves unencrypted, whatever the rule says and lacks.
 
 use crate::{
+    caching::smooth_fragments,
     client::get,
     encryption::{AUDIO_KEY, AUDIO_KID, VIDEO_KEY, VIDEO_KID, encrypting, key_file, rule},
     server::{Server, crawl, library},
@@ -60,9 +61,12 @@ fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
     (HEAD..clear.len().saturating_sub(RUN)).step_by(RUN / 2).find(|&at| {
         let is_same =
             |from: usize| sent.get(from..).is_some_and(|rest| rest.starts_with(&clear[at..at + RUN]));
-        // Runs of equal bytes, such as filler, are found anywhere.
-        let is_plain = clear[at..at + RUN].iter().all(|byte| *byte == clear[at]);
-        !is_plain && places.get(&clear[at..at + 16]).is_some_and(|&from| is_same(from))
+        // Runs of equal bytes, such as filler, are found anywhere. Slices of less than a block, or
+        // of at most 48 bytes in transport streams, stay clear: NAL units begin in such runs.
+        let run = &clear[at..at + RUN];
+        let is_plain = run.iter().all(|byte| *byte == clear[at]);
+        let has_edge = run.windows(3).any(|three| matches!(three, [0, 0, 0 | 1]));
+        !is_plain && !has_edge && places.get(&clear[at..at + 16]).is_some_and(|&from| is_same(from))
     })
 }
 
@@ -77,6 +81,7 @@ async fn no_rule_sends_covered_media_clear() {
     for title in titles {
         let mut found = crawl(clear.address, title).await;
         found.retain(|url| [".ts", ".m4s", "=", "Fragments"].iter().any(|part| url.contains(part)));
+        found.extend(smooth_fragments(clear.address, title.trim_start_matches('/')).await);
         urls.insert(title, found);
     }
     let entry = |kid: &str, key: &str, kind: &str| {
@@ -92,14 +97,20 @@ async fn no_rule_sends_covered_media_clear() {
     let (mut sent, mut refused) = (0, 0);
     for _ in 0..24 {
         let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
-        let rule = DrmRule {
+        let mut rule = DrmRule {
             dash: named(random.one_of(&["", "cenc", "cbcs"])),
+            mss: named(random.one_of(&["", "piff"])),
             hls_ts: named(random.one_of(&["", "aes-128", "sample-aes"])),
             hls_fmp4: named(random.one_of(&["", "aes-128", "cenc", "cbcs"])),
+            systems: ["playready", "clearkey"].map(str::to_owned).to_vec(),
             clear: if random.below(3) == 0 { vec!["audio".to_owned()] } else { Vec::new() },
             ..rule(&files[random.below(files.len())])
         };
-        if rule.dash.is_none() && rule.hls_ts.is_none() && rule.hls_fmp4.is_none() {
+        let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
+        if ![&rule.dash, &rule.hls_ts, &rule.hls_fmp4, &rule.mss].into_iter().any(of_samples) {
+            rule.systems.clear();
+        }
+        if [&rule.dash, &rule.hls_ts, &rule.hls_fmp4, &rule.mss].iter().all(|scheme| scheme.is_none()) {
             continue;
         }
         let server = encrypting(vec![rule.clone()]).await;

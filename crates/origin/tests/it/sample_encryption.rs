@@ -1,6 +1,7 @@
 //! Titles whose samples are encrypted by `cenc` and `cbcs`.
 
 use crate::{
+    caching::smooth_fragments,
     client::{fetch, get, get_with, send},
     encryption::{
         AUDIO_KEY, AUDIO_KID, TITLES, VIDEO_KEY, VIDEO_KID, encrypting, key_file, refusal, rule, two_keys,
@@ -8,9 +9,11 @@ use crate::{
     },
     server::{Server, config, crawl, key, library, sample},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::Method;
-use latemux_isobmff::fragment::Moof;
+use latemux_isobmff::{boxes::tfxd::PIFF_SENC, fragment::Moof};
 use latemux_origin::{OriginConfig, config::DrmRule};
+use latemux_protect::KeyId;
 use latemux_storage::Memory;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::{
@@ -111,6 +114,100 @@ async fn ffmpeg_decrypts_every_packet_of_both_schemes() {
         }
         assert!(seen >= 24, "{seen}");
     }
+}
+
+/// Returns a fragment of Smooth Streaming as one of CMAF for track 1: PIFF's `uuid` box becomes a
+/// `senc`, which is 16 bytes shorter.
+fn as_cmaf(fragment: &[u8]) -> Vec<u8> {
+    let mut out = fragment.to_vec();
+    let place = |out: &[u8], name: &[u8]| out.windows(name.len()).position(|bytes| bytes == name);
+    let track = place(&out, b"tfhd").unwrap() + 8;
+    out[track..track + 4].copy_from_slice(&1_u32.to_be_bytes());
+    let Some(piff) = place(&out, &PIFF_SENC) else { return out };
+    out.drain(piff..piff + PIFF_SENC.len());
+    out[piff - 4..piff].copy_from_slice(b"senc");
+    let offset = place(&out, b"trun").unwrap() + 12;
+    for at in [0, place(&out, b"traf").unwrap() - 4, piff - 8, offset] {
+        let word = u32::from_be_bytes(out[at..at + 4].try_into().unwrap()) - 16;
+        out[at..at + 4].copy_from_slice(&word.to_be_bytes());
+    }
+    out
+}
+
+/// Returns the URLs of the fragments of each track in Smooth Streaming, in order of time. Tracks
+/// are named as in DASH.
+async fn smooth_tracks(server: SocketAddr, title: &str) -> BTreeMap<String, Vec<String>> {
+    let mut tracks = BTreeMap::<String, BTreeMap<u64, String>>::new();
+    for url in smooth_fragments(server, title.trim_start_matches('/')).await {
+        let Some((bitrate, rest)) =
+            url.split_once("QualityLevels(").and_then(|(_, rest)| rest.split_once(')'))
+        else {
+            continue;
+        };
+        let name = rest.strip_prefix("/Fragments(").unwrap().strip_suffix(')').unwrap();
+        let (stem, time) = name.split_once('=').unwrap();
+        tracks.entry(format!("{stem}={bitrate}")).or_default().insert(time.parse().unwrap(), url.clone());
+    }
+    let urls = |(track, urls): (String, BTreeMap<u64, String>)| (track, urls.into_values().collect());
+    tracks.into_iter().map(urls).collect()
+}
+
+/// ffmpeg gets the packets of the clear title from Smooth Streaming too. It does not know PIFF's
+/// box, but the `senc` that came of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn ffmpeg_decrypts_every_packet_of_smooth_streaming() {
+    let keys = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#));
+    let systems = vec!["playready".to_owned()];
+    let rule = DrmRule { mss: Some("piff".to_owned()), systems, ..of_samples(&keys, "cenc", "cenc") };
+    let (clear, server) = (Server::start(library()).await, encrypting(vec![rule]).await);
+    let mut seen = 0;
+    for title in TITLES {
+        let manifest = fetch(server.address, &format!("{title}/Manifest")).await;
+        let manifest = String::from_utf8(manifest.to_vec()).unwrap();
+        let header = "<ProtectionHeader SystemID=\"9A04F079-9840-4286-AB92-E65BE0885F95\">";
+        let object = manifest.split_once(header).unwrap().1.split_once('<').unwrap().0;
+        let object = STANDARD.decode(object).unwrap();
+        let kid = STANDARD.encode(VIDEO_KID.parse::<KeyId>().unwrap().guid());
+        let kid: Vec<u8> = kid.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(object.windows(kid.len()).any(|bytes| bytes == kid), "{manifest}");
+        let inits = tracks(server.address, title).await;
+        for (track, urls) in smooth_tracks(server.address, title).await {
+            let Some(init) = inits.get(&format!("/dash/{track}")).and_then(|urls| urls.first()) else {
+                continue;
+            };
+            let mut encrypted = fetch(server.address, init).await.to_vec();
+            let tenc = encrypted.windows(4).position(|four| four == b"tenc").unwrap();
+            assert_eq!(encrypted[tenc + 11], 16, "the size of IVs in the init segment of DASH");
+            encrypted[tenc + 11] = 8;
+            let mut plain = fetch(clear.address, init).await.to_vec();
+            for url in &urls {
+                encrypted.extend(as_cmaf(&fetch(server.address, url).await));
+                plain.extend(as_cmaf(&fetch(clear.address, url).await));
+            }
+            let (decrypted, expected) = tokio::task::spawn_blocking(move || {
+                (packets(&encrypted, Some(VIDEO_KEY)), packets(&plain, None))
+            })
+            .await
+            .unwrap();
+            assert!(expected.lines().count() > 20, "{title} {track}: {expected}");
+            assert!(decrypted == expected, "{title} {track}: {urls:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 8, "{seen}");
+}
+
+/// Manifests of Smooth Streaming state one key, so a title with two is refused.
+#[tokio::test]
+async fn smooth_streaming_takes_one_key() {
+    let keys = two_keys();
+    let systems = vec!["playready".to_owned()];
+    let rule = DrmRule { mss: Some("piff".to_owned()), systems, ..of_samples(&keys, "cenc", "cenc") };
+    let both = encrypting(vec![rule.clone()]).await;
+    let url = format!("{}/Manifest", TITLES[0]);
+    assert_eq!(refusal(&get(both.address, &url).await), (415, "cannot_protect".to_owned()));
+    let video = encrypting(vec![DrmRule { clear: vec!["audio".to_owned()], ..rule }]).await;
+    assert_eq!(get(video.address, &url).await.status, 200);
 }
 
 /// The place and the bytes of each sample of a segment, and its part of `senc`.

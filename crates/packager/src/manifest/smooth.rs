@@ -10,9 +10,11 @@ use crate::{
     PackError,
     address::Links,
     carry::Protocol,
+    protection::Protection,
     segment::{Clock, smooth},
     selection::{Extent, Selected},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use codec::CodecAttributes;
 use latemux_index::{
     Track,
@@ -20,11 +22,16 @@ use latemux_index::{
     title::TitleTrack,
 };
 use latemux_isobmff::codec::Media;
+use latemux_protect::{DrmSystem, systems::playready_object};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the client manifest of the selected part of a title. O(segments). Fails with
 /// [`PackError::CannotCarry`] if Smooth Streaming carries no track of the title.
-pub(crate) fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
+pub(crate) fn client_manifest(
+    selected: &Selected<'_>,
+    links: &Links<'_>,
+    protection: Option<&Protection>,
+) -> Result<String, PackError> {
     let title = selected.title();
     let clock = smooth::clock(title);
     let streams = streams(selected, &clock);
@@ -44,7 +51,26 @@ pub(crate) fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Res
         stream.write(&mut xml, links);
         check_size(xml.text())?;
     }
+    write_protection(selected, protection, &mut xml)?;
     Ok(xml.finish())
+}
+
+/// Writes what PlayReady needs to request a licence ([MS-SSTR] 2.2.2.2), which also tells other
+/// systems the KID.
+fn write_protection(
+    selected: &Selected<'_>,
+    protection: Option<&Protection>,
+    xml: &mut Xml,
+) -> Result<(), PackError> {
+    let Some(protection) = protection else { return Ok(()) };
+    let names: Vec<_> = selected.title().tracks().iter().map(|track| track.name.clone()).collect();
+    let Some(cover) = protection.smooth_cover(&names)? else { return Ok(()) };
+    xml.tag("Protection").children();
+    xml.tag("ProtectionHeader")
+        .attr("SystemID", DrmSystem::PlayReady.uuid().to_ascii_uppercase())
+        .text(&STANDARD.encode(playready_object(cover.key, cover.scheme)));
+    xml.close();
+    Ok(())
 }
 
 struct Stream<'a> {

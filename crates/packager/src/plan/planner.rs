@@ -163,14 +163,14 @@ impl<'a> Planner<'a> {
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("{}", CmafText(choice, name, number));
         let order = self.address.selection.order;
-        self.single(index, segment, requested, choice, what, |_, samples| {
+        self.single(index, segment, requested, choice, what, |_, samples, encryption| {
             if choice == SampleChoice::All
                 && order == SampleOrder::Priority
                 && let Some(parts) = cmaf::prioritised_media(object, number, samples)?
             {
                 return Ok((parts, " by priority"));
             }
-            Ok((cmaf::media(object, number, samples)?, ""))
+            Ok((cmaf::media(object, number, samples, encryption)?, ""))
         })
     }
 
@@ -184,8 +184,8 @@ impl<'a> Planner<'a> {
         let segment = iframes::numbered(title_track, track, number);
         let what = format_args!("dash iframe {} {number}", displayed_rep_id(name));
         let choice = SampleChoice::LastingIFrame;
-        self.single(index, segment, u64::from(number), choice, what, |_, samples| {
-            Ok((cmaf::media(title_track.object, number, samples)?, ""))
+        self.single(index, segment, u64::from(number), choice, what, |_, samples, encryption| {
+            Ok((cmaf::media(title_track.object, number, samples, encryption)?, ""))
         })
     }
 
@@ -198,7 +198,7 @@ impl<'a> Planner<'a> {
         requested: u64,
         choice: SampleChoice,
         what: std::fmt::Arguments<'_>,
-        parts: impl FnOnce(&Segment, &[Sample]) -> Result<(Vec<Part>, &'static str), PackError>,
+        parts: impl FnOnce(&Segment, &[Sample], Option<&SampleEncryption<'_>>) -> MadeParts,
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[index];
         let (segment, mut samples) = match self.resolve(index, segment, requested, choice)? {
@@ -217,16 +217,13 @@ impl<'a> Planner<'a> {
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
         let content_type = cmaf_type(self.title.track(title_track).kind);
         if let Some(sealing) = self.sealing {
-            let clear = ClearSegment {
-                index,
-                number: segment.number + 1,
-                digest: self.digest(format_args!("{what}{cut}")),
-                content_type,
-                reach,
-            };
-            return self.sealed(sealing, clear, &samples);
+            let clear =
+                ClearSegment { index, digest: self.digest(format_args!("{what}{cut}")), content_type, reach };
+            return self.sealed(sealing, clear, &samples, |encryption| {
+                parts(&segment, &samples, Some(encryption)).map(|(parts, _)| parts)
+            });
         }
-        let (parts, more) = parts(&segment, &samples)?;
+        let (parts, more) = parts(&segment, &samples, None)?;
         Ok(self.ready(Class::Media, content_type, format_args!("{what}{more}{cut}"), parts, reach))
     }
 
@@ -252,17 +249,19 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Plans a CMAF segment whose samples are encrypted.
+    /// Plans a segment whose samples are encrypted. `parts` returns its parts with the samples in
+    /// clear, of which the first one is the head.
     fn sealed(
         &self,
         Sealing { cover, cuts }: Sealing<'_>,
         clear: ClearSegment,
         samples: &[Sample],
+        parts: impl FnOnce(&SampleEncryption<'_>) -> Result<Vec<Part>, PackError>,
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[clear.index];
         let object = title_track.object;
         let track = self.title.track(title_track);
-        let ClearSegment { number, content_type, reach, .. } = clear;
+        let ClearSegment { content_type, reach, .. } = clear;
         let digest = cover.digest(clear.digest);
         let is_video = track.kind == TrackKind::Video;
         let mut known = None;
@@ -295,7 +294,7 @@ impl<'a> Planner<'a> {
             entries: &sealed.entries,
             sizes: &sealed.sizes,
         };
-        let parts = cmaf::encrypted_media(object, number, samples, &encryption)?;
+        let parts = parts(&encryption)?;
         let head = parts.first().map_or(0, Part::len);
         let head = u32::try_from(head).map_err(|_| PackError::TooLarge("a moof of 4 GiB"))?;
         Ok(Planned::Ready(Plan {
@@ -525,18 +524,20 @@ impl<'a> Planner<'a> {
         }
         let moved = self.moved();
         let what = format_args!("smooth segment {} {time}{moved}", displayed_rep_id(name));
-        self.single(index, segment, time, SampleChoice::All, what, |segment, samples| {
-            Ok((smooth::media(&clock, (index, title_track.object), segment, samples)?, ""))
+        self.single(index, segment, time, SampleChoice::All, what, |segment, samples, encryption| {
+            let place = (index, title_track.object);
+            Ok((smooth::media(&clock, place, segment, samples, encryption)?, ""))
         })
     }
 }
+
+/// The parts of a segment, and a text that its digest adds.
+type MadeParts = Result<(Vec<Part>, &'static str), PackError>;
 
 /// A segment of one track that is to be encrypted.
 struct ClearSegment {
     /// Index into [`Title::tracks`].
     index: usize,
-    /// Number of the segment, 1-based.
-    number: u32,
     /// Digest of its clear form.
     digest: u128,
     content_type: &'static str,

@@ -43,7 +43,7 @@ impl<'a> Planner<'a> {
         if samples.is_empty() {
             return Err(no_sheet(name, number));
         }
-        let parts = cmaf::media(of.object, number, &samples)?;
+        let parts = cmaf::media(of.object, number, &samples, None)?;
         let what = format_args!("thumbnails iframe {} {number}", displayed_rep_id(name));
         Ok(self.ready(Class::Media, "video/mp4", what, parts, Vec::new()))
     }

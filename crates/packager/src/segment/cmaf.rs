@@ -71,23 +71,9 @@ pub(crate) fn init_track(track_id: u32, track: &Track) -> InitTrack {
 }
 
 /// Returns the parts of a media segment with samples of an object. `number` is the 1-based number
-/// of the segment and its fragment. Fails with [`PackError::TooLarge`] for too many samples.
-pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
-    media_with(object, number, samples, None)
-}
-
-/// Returns the parts of [`media`], whose samples are yet to be encrypted. The first part is the
-/// clear head.
-pub(crate) fn encrypted_media(
-    object: usize,
-    number: u32,
-    samples: &[Sample],
-    encryption: &SampleEncryption<'_>,
-) -> Result<Vec<Part>, PackError> {
-    media_with(object, number, samples, Some(encryption))
-}
-
-fn media_with(
+/// of the segment and its fragment. With an `encryption`, the samples are yet to be encrypted, and
+/// the first part is the clear head. Fails with [`PackError::TooLarge`] for too many samples.
+pub(crate) fn media(
     object: usize,
     number: u32,
     samples: &[Sample],

@@ -12,6 +12,7 @@ use crate::{PackError, carry::Protocol, part::Part};
 use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
     Time, Timescale,
+    boxes::senc::SampleEncryption,
     emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
     sample_flags,
     time::Round,
@@ -45,13 +46,15 @@ pub(crate) fn track_id(title: &Title, track: usize) -> u32 {
     u32::try_from(before + 1).unwrap_or(u32::MAX)
 }
 
-/// Returns the parts of a segment's fragment, for a track and its object, by their indexes. Fails
+/// Returns the parts of a segment's fragment, for a track and its object, by their indexes. With an
+/// `encryption`, the samples are yet to be encrypted, and the first part is the clear head. Fails
 /// with [`PackError::TooLarge`] for more samples than one fragment takes.
 pub(crate) fn media(
     clock: &Clock<'_>,
     (track, object): (usize, usize),
     segment: &Segment,
     samples: &[Sample],
+    encryption: Option<&SampleEncryption<'_>>,
 ) -> Result<Vec<Part>, PackError> {
     let emitted = emitted(clock, track, segment, samples);
     let boundary = |number: u32| clock.boundary(track, number).unwrap_or(0);
@@ -64,7 +67,7 @@ pub(crate) fn media(
         ..spec(segment.number + 1, decode_time, &emitted)
     };
     let mut head = Vec::new();
-    smooth_fragment(&spec, u64::try_from(duration).unwrap_or(0), &mut head)
+    smooth_fragment(&spec, u64::try_from(duration).unwrap_or(0), encryption, &mut head)
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
     let mut parts = vec![Part::Inline(head.into())];
     Part::push_samples(&mut parts, object, samples);
@@ -113,7 +116,7 @@ impl TextFragment {
         let spec = FragmentSpec { track_id: self.track_id, ..spec(self.number, decode_time, &samples) };
         let mut out = Vec::new();
         // One sample is not too many.
-        let _ = smooth_fragment(&spec, u64::try_from(self.duration).unwrap_or(0), &mut out);
+        let _ = smooth_fragment(&spec, u64::try_from(self.duration).unwrap_or(0), None, &mut out);
         out.extend_from_slice(document);
         out
     }

@@ -118,7 +118,7 @@ impl TextMedia {
             mdat.extend_from_slice(&data);
         }
         // The number of samples was checked when the segment was planned.
-        let parts = cmaf::media(0, number, &samples).unwrap_or_default();
+        let parts = cmaf::media(0, number, &samples, None).unwrap_or_default();
         let Some(Part::Inline(head)) = parts.first() else { return Bytes::new() };
         [head.as_ref(), &mdat].concat().into()
     }
