@@ -24,13 +24,28 @@ struct Odd {
     is_regular: bool,
     /// True if ffprobe moves the times of video, so that no frame is decoded before 0.
     is_moved: bool,
+    /// True if the edit list ends inside the last frames, because movie ticks are coarse. ffprobe
+    /// states shorter durations for these frames, and latemux sends whole frames.
+    has_coarse_end: bool,
+    /// Ticks of 90 kHz by which frames in TS may differ from the source. ISO/IEC 13818-1 §2.4.3.6
+    /// rounds times to these ticks, and ffprobe counts frames from the first of a PES packet.
+    tolerance: i64,
     /// The start of the title in seconds. Smooth Streaming and HDS begin at 0.
     start: i64,
 }
 
 impl Odd {
     fn new(name: &'static str, arguments: String) -> Self {
-        Self { name, arguments, header: Some(7), is_regular: true, is_moved: false, start: 0 }
+        Self {
+            name,
+            arguments,
+            header: Some(7),
+            is_regular: true,
+            is_moved: false,
+            has_coarse_end: false,
+            tolerance: 0,
+            start: 0,
+        }
     }
 
     /// Sets the header of audio frames in TS.
@@ -51,16 +66,32 @@ impl Odd {
         Self { is_moved: true, ..self }
     }
 
+    fn coarse(self) -> Self {
+        Self { has_coarse_end: true, ..self }
+    }
+
+    /// Marks a title whose times are not multiples of 1/90000 s.
+    fn rounded(self) -> Self {
+        Self { tolerance: 4, ..self }
+    }
+
     fn late(self, start: i64) -> Self {
         Self { start, ..self }
     }
 
     fn source(&self) -> Source {
         let mut source = Source::files(&[make(&format!("odd-{}", self.name), "mp4", &self.arguments)]);
-        let streams = source.files.iter_mut().flat_map(|(_, streams)| streams);
-        for stream in streams.filter(|stream| self.is_moved && stream.kind == "video") {
-            let moved = stream.packets[0].pts;
-            stream.packets.iter_mut().for_each(|p| (p.dts, p.pts) = (p.dts - moved, p.pts - moved));
+        for stream in source.files.iter_mut().flat_map(|(_, streams)| streams) {
+            let first = stream.packets[0].clone();
+            if self.is_moved && stream.kind == "video" {
+                stream
+                    .packets
+                    .iter_mut()
+                    .for_each(|p| (p.dts, p.pts) = (p.dts - first.pts, p.pts - first.pts));
+            }
+            if self.has_coarse_end {
+                stream.packets.iter_mut().for_each(|p| p.duration = first.duration);
+            }
         }
         source
     }
@@ -88,6 +119,11 @@ impl Odd {
 
 /// Sound of 282 whole frames of AAC, because ffprobe adds the cut duration of a last frame.
 const TONE: &str = "-f lavfi -i sine=frequency=440:sample_rate=48000:duration=6.016";
+/// Video, and 441 whole frames of AAC at 44.1 kHz.
+const CD: &str = "-f lavfi -i testsrc2=size=192x108:rate=25:duration=10.24 \
+                  -f lavfi -i sine=frequency=440:sample_rate=44100:duration=10.24";
+/// Flags of a muxer that makes a fragment of every frame.
+const EVERY_FRAME: &str = "frag_every_frame+delay_moov+default_base_moof";
 const X264: &str = "-c:v libx264 -preset veryfast -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p";
 const AAC: &str = "-c:a aac -b:a 64k";
 
@@ -129,6 +165,20 @@ fn stored() -> Vec<Odd> {
         muxed("by-time", "-frag_duration 700000 -movflags delay_moov+default_base_moof+global_sidx"),
         muxed("interleaved", "-frag_interleave 4 -movflags frag_keyframe+delay_moov"),
         muxed("clocks", "-write_prft pts -movflags frag_keyframe+delay_moov+default_base_moof"),
+        // ffmpeg writes equal decode times for audio if it is beside video.
+        Odd::new("every-frame", format!("{} {X264} -bf 2 -movflags {EVERY_FRAME}", picture("25"))),
+        Odd::new(
+            "every-frame-listed",
+            format!("{} {X264} -bf 2 -movflags {EVERY_FRAME}+global_sidx", picture("25")),
+        ),
+        Odd::new("every-frame-of-sound", format!("{TONE} {AAC} -movflags {EVERY_FRAME}")),
+        // Its times are in ticks of 100 ns.
+        muxed("ismv", "-f ismv -movflags frag_keyframe").moved().rounded(),
+        muxed("at-least", "-movflags frag_keyframe+delay_moov -min_frag_duration 3000000"),
+        muxed("mov", "-f mov -write_tmcd 1 -timecode 01:00:00:00"),
+        muxed("mov-fragments", "-f mov -movflags frag_keyframe+delay_moov"),
+        muxed("3gp", "-f 3gp"),
+        muxed("ipod", "-f ipod"),
         muxed("late-moof", "-fragment_index 900 -movflags frag_keyframe+empty_moov"),
         Odd::new(
             "languages",
@@ -152,6 +202,20 @@ fn timed() -> Vec<Odd> {
         pictures("scale-ten-million", "24000/1001", "-bf 2 -video_track_timescale 10000000").irregular(),
         pictures("fast", "240", "-bf 2"),
         muxed("fine-edits", "-movie_timescale 1000000"),
+        muxed("coarse-edits", "-movie_timescale 10").coarse(),
+        muxed("seconds", "-movie_timescale 1").coarse(),
+        Odd::new("late-picture", format!("-itsoffset 0.6 {} {TONE} {X264} -bf 2 {AAC}", picture("25"))),
+        Odd::new(
+            "late-picture-fragments",
+            format!(
+                "-itsoffset 0.6 {} {TONE} {X264} -bf 2 {AAC} -movflags frag_keyframe+delay_moov",
+                picture("25")
+            ),
+        ),
+        pictures("jitter", "25", "-bf 0 -bsf:v setts=ts=TS+mod(N*7\\,5)*40").irregular(),
+        pictures("jitter-reordered", "25", "-bf 2 -bsf:v setts=pts=PTS+mod(N\\,3):dts=DTS").irregular(),
+        pictures("slow", "2", "-bf 0 -g 4 -keyint_min 4"),
+        pictures("scale-11025", "25", "-bf 2 -video_track_timescale 11025"),
         muxed("no-edits", "-use_editlist 0"),
         muxed("negative-offsets", "-movflags negative_cts_offsets"),
         Odd::new("late-sound", late),
@@ -190,6 +254,11 @@ fn coded() -> Vec<Odd> {
         pictures("intra", "25", "-g 1 -keyint_min 1"),
         hevc("hvc1", "-tag:v hvc1"),
         hevc("hev1", "-tag:v hev1 -pix_fmt yuv420p10le"),
+        sounds("radio", "-c:a aac -ar 22050 -ac 1 -b:a 32k").rounded(),
+        Odd::new("cd", format!("{CD} {X264} {AAC}")).rounded(),
+        Odd::new("cd-fragments", format!("{CD} {X264} {AAC} -movflags frag_keyframe+delay_moov")).rounded(),
+        sounds("pauses", "-c:a aac -af aselect=not(between(t\\,2\\,3)) -b:a 64k"),
+        sounds("opus-fragments", "-c:a libopus -b:a 64k -movflags frag_keyframe+delay_moov").cmaf_alone(),
         sounds("surround", "-c:a aac -ac 6 -b:a 256k"),
         sounds("surround-7.1", "-c:a aac -ac 8 -b:a 384k"),
         sounds("telephone", "-c:a aac -ar 8000 -ac 1 -b:a 16k"),
@@ -234,7 +303,7 @@ fn hls_in_cmaf_equals_dash_for_odd_files() {
 fn hls_in_ts_holds_the_packets_of_odd_files() {
     each(|odd| {
         let Some(header) = odd.header else { return };
-        let expect = ts::Expect { header, ..ts::AAC };
+        let expect = ts::Expect { header, tolerance: odd.tolerance, ..ts::AAC };
         ts::assert_source_packets(&format!("odd-{}", odd.name), &odd.source(), &expect);
     });
 }
