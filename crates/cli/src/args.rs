@@ -208,16 +208,20 @@ pub(crate) struct Manifest {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Pack {
     /// Path or URL of a title: a media file, an index MP4, a server manifest (.ism), or a folder of
-    /// files that play together
+    /// files that play together. With --config, the title as in URLs
     pub(crate) source: String,
+    /// Configuration file (TOML). The title is written as `serve` would send it: from the
+    /// `source` of the file, and encrypted if a [[drm]] rule matches it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, there is
     /// one file for each track
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: String,
     /// Target duration of fragments. A fragment begins at the first key frame at or after each
-    /// multiple of this duration
-    #[arg(long, value_name = "DURATION", default_value_t = segment_duration())]
-    pub(crate) fragment: TimeSpan,
+    /// multiple of this duration [default: that of the configuration, or else 4s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) fragment: Option<TimeSpan>,
     /// Write one Smooth Streaming file of all tracks, with tfxd and mfra
     #[arg(long)]
     pub(crate) ismv: bool,

@@ -5,6 +5,7 @@ mod write;
 
 use crate::{
     args,
+    config::Config,
     location::{error_at, relative},
     manifest::warn,
     read_index::progress,
@@ -14,8 +15,11 @@ use crate::{
 use anyhow::{Context, Result, anyhow, ensure};
 use choice::{Job, jobs};
 use indicatif::ProgressBar;
-use latemux_origin::{LoadedTitle, Origin, OriginConfig, config::SourcesConfig};
-use latemux_storage::write::{Writer, destination};
+use latemux_origin::{LoadedTitle, Origin, OriginConfig, check_keys};
+use latemux_storage::{
+    Key, Storage,
+    write::{Writer, destination},
+};
 use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 /// Longest time to index a title. The user sees progress, and can stop it.
@@ -30,31 +34,45 @@ struct Packing {
 
 /// Writes all files, or none.
 pub(crate) fn run(flags: &args::Pack) -> Result<()> {
-    let config = OriginConfig {
-        segment_duration: flags.fragment.0,
-        load_timeout: LOAD_TIMEOUT,
-        any_extension: true,
-        sources: SourcesConfig { allow: flags.allow.clone() },
-        ..OriginConfig::default()
-    };
-    config.sources.check().map_err(|why| anyhow!("--allow: {why}"))?;
-    // The same limits apply to `serve`, so that a packed title can be served on the same grid.
-    ensure!(
-        OriginConfig::SEGMENT_DURATIONS.contains(&flags.fragment.0),
-        "--fragment must be between 100ms and 10m, not {}",
-        flags.fragment
-    );
+    let mut config = flags.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+    flags.storage.apply(&mut config.storage);
+    let origin = &mut config.origin;
+    origin.load_timeout = LOAD_TIMEOUT;
+    origin.any_extension = flags.config.is_none();
+    origin.sources.allow.extend_from_slice(&flags.allow);
+    origin.sources.check().map_err(|why| anyhow!("--allow: {why}"))?;
+    if let Some(fragment) = flags.fragment {
+        // The same limits apply to `serve`, so that a packed title can be served on the same grid.
+        ensure!(
+            OriginConfig::SEGMENT_DURATIONS.contains(&fragment.0),
+            "--fragment must be between 100ms and 10m, not {fragment}"
+        );
+        origin.segment_duration = fragment.0;
+    }
+    config.check()?;
+    check_keys(&config.origin).map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     say(&runtime.block_on(pack(flags, config))?)
 }
 
-async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
+/// Opens the storage of a title, and returns the base of the title in it.
+fn open(flags: &args::Pack, config: &Config) -> Result<(Arc<dyn Storage>, Key)> {
+    let title = flags.source.trim_end_matches('/');
+    if flags.config.is_none() {
+        return Ok(latemux_storage::open::open_object(title, &config.storage)?);
+    }
+    let from = config.source.as_deref().context("the configuration names no source")?;
+    let key = Key::new(title).with_context(|| format!("{title} is not a title below {from}"))?;
+    Ok((latemux_storage::open_mirrored(from, &config.storage)?, key))
+}
+
+async fn pack(flags: &args::Pack, config: Config) -> Result<String> {
     let stop = stop_signal()?;
     tokio::pin!(stop);
-    let options = flags.storage.options();
+    let options = config.storage.clone();
     let source = flags.source.trim_end_matches('/');
-    let (storage, key) = latemux_storage::open::open_object(source, &options)?;
-    let origin = Origin::new(storage, config);
+    let (storage, key) = open(flags, &config)?;
+    let origin = Origin::new(storage, config.origin);
     let bar = progress(&flags.source);
     let title = tokio::select! {
         title = origin.title(key.as_str()) => title.map_err(|error| error_at(source, &key, &error))?,

@@ -18,8 +18,9 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 pub struct SegmentBytes(Body);
 
 impl Origin {
-    /// Plans a segment. It reads the `moof`s of fragments whose samples the index does not
-    /// know, and media only if the length of the segment depends on it, as that of converted text.
+    /// Plans a segment. It reads the `moof`s of fragments whose samples the index does not know.
+    /// It reads media only if the length of the segment depends on it, as that of converted text
+    /// and of encrypted video does.
     ///
     /// # Errors
     /// - [`Error::Pack`] for a segment that does not exist or cannot be made
@@ -31,14 +32,20 @@ impl Origin {
         let new_fetch = || self.fetch(title);
         let moofs = MoofReads::Alone(&new_fetch);
         let app = self.app();
-        let cuts = app.cuts.of(title);
-        match plan_segment(title, &address, &app.fragments, &cuts, moofs).await? {
+        let mut cuts = app.cuts.of(title);
+        let mut planned = plan_segment(title, &address, &app.fragments, &cuts, moofs).await?;
+        if let SegmentPlan::CutsFirst(needs) = planned {
+            cuts.find(*needs, &mut new_fetch(), app.config.read.held).await?;
+            let moofs = MoofReads::Alone(&new_fetch);
+            planned = plan_segment(title, &address, &app.fragments, &cuts, moofs).await?;
+        }
+        match planned {
             SegmentPlan::Ready(plan) => Ok(plan),
             SegmentPlan::MediaFirst(media) => {
                 let bytes = PlanBody::read_all(media.parts(), &mut new_fetch(), app.config.read.held).await?;
                 Ok(media.plan(&bytes)?)
             }
-            SegmentPlan::CutsFirst(_) => Err(Error::Internal("an encrypted segment in a file")),
+            SegmentPlan::CutsFirst(_) => Err(Error::Internal("a plan lacks cuts that were found")),
         }
     }
 

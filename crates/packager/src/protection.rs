@@ -46,7 +46,8 @@ impl Schemes {
         (0..all.len()).filter_map(move |i| all[i].filter(|_| !all[..i].contains(&all[i])))
     }
 
-    const fn of(&self, protocol: Protocol) -> Option<Scheme> {
+    /// Returns the scheme of a protocol.
+    pub const fn of(&self, protocol: Protocol) -> Option<Scheme> {
         match protocol {
             Protocol::HlsCmaf => self.hls_cmaf,
             Protocol::HlsTs => self.hls_ts,

@@ -4,7 +4,7 @@ use super::{
     Packing,
     choice::{Content, Job},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latemux_origin::SegmentBytes;
@@ -63,8 +63,13 @@ impl Packing {
                 let fragments = stream::iter(resources).map(plan).buffered(PLANNED);
                 let fragments: Vec<_> =
                     fragments.try_collect().await.with_context(|| self.title.base.clone())?;
-                let header = cmaf::header(title, *track, &fragments).with_context(|| job.output.clone())?;
+                let init = self.init(*track).await?;
+                let header = cmaf::header(title, *track, &init, &fragments);
+                let header = header.with_context(|| job.output.clone())?;
                 Ok(File::Cmaf { track: *track, header, fragments })
+            }
+            Content::Ismv(_) if self.title.protection()?.is_some() => {
+                bail!("{}: an encrypted title cannot be written as ismv", self.title.base)
             }
             Content::Ismv(tracks) => {
                 let sizes = tracks.iter().flat_map(|&track| segment_sizes(title, track, Protocol::Smooth));
@@ -119,6 +124,14 @@ impl Packing {
         }
         written += self.put(layout.index(&entries), writer).await?;
         Ok(written)
+    }
+
+    /// Returns the init segment of a track.
+    async fn init(&self, track: usize) -> Result<Bytes> {
+        let track = self.title.title.tracks().get(track).context("the title has no such track")?;
+        let plan = self.origin.plan(&self.title, Resource::DashInit(track.name.clone())).await?;
+        let mut bytes = self.origin.read(&self.title, plan).await?;
+        bytes.next().await?.context("an init segment is empty")
     }
 
     /// Returns all media segments of a track.

@@ -1,6 +1,15 @@
-//! `latemux keys`: files of random keys, which `latemux serve` takes.
+//! `latemux keys`: files of random keys, which `latemux serve` takes, and lists of a title's keys.
 
-use std::{collections::BTreeSet, path::Path, process::Command};
+use crate::{
+    crawl::crawl,
+    server::{Server, samples},
+};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 fn keys(arguments: &[&str], file: &Path) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
@@ -45,4 +54,91 @@ fn keys_are_random_and_suit_a_rule() {
         assert!(!is_made && said.contains("cannot write"), "{said}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
+}
+
+const VIDEO: [&str; 2] = ["00000000000000000000000000000a01", "a1a2a3a4a5a6a7a8a9aaabacadaeaf11"];
+const AUDIO: [&str; 2] = ["00000000000000000000000000000b01", "b1b2b3b4b5b6b7b8b9babbbcbdbebf22"];
+
+/// Writes a configuration that encrypts all sample titles by these keys, each given by its ID, its
+/// digits and the kind of its tracks.
+fn encrypting(folder: &Path, keys: &[([&str; 2], &str)]) -> PathBuf {
+    let entry = |([kid, key], kind): &([&str; 2], &str)| {
+        format!(r#"{{"kid": "{kid}", "key": "{key}", "tracks": "type==\"{kind}\""}}"#)
+    };
+    let entries: Vec<String> = keys.iter().map(entry).collect();
+    fs::write(folder.join("keys.json"), format!("{{\"keys\": [{}]}}", entries.join(", "))).unwrap();
+    let config = folder.join("drm.toml");
+    let rule = "[[drm]]\ntitles = [\"**\"]\ndash = \"cenc\"\nhls_fmp4 = \"cbcs\"\nserve_keys = \"open\"\n";
+    fs::write(&config, format!("source = {:?}\n{rule}keys.file = \"keys.json\"\n", samples())).unwrap();
+    config
+}
+
+fn latemux(arguments: &[&str]) -> (bool, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_latemux")).args(arguments).output().unwrap();
+    (out.status.success(), String::from_utf8([out.stdout, out.stderr].concat()).unwrap())
+}
+
+#[test]
+fn keys_of_a_title_are_listed_without_the_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = [(VIDEO, "video"), (AUDIO, "audio")];
+    let config = encrypting(folder.path(), &both).display().to_string();
+    let (is_listed, said) = latemux(&["keys", "lighthouse.mp4", "--config", &config]);
+    assert!(is_listed, "{said}");
+    for (kind, [kid, key]) in [("video", VIDEO), ("audio", AUDIO)] {
+        for row in [["DASH", "cenc"], ["HLS CMAF", "cbcs"]] {
+            let is_row = |line: &&str| row.iter().all(|word| line.contains(word)) && line.contains(kid);
+            let line = said.lines().find(is_row).unwrap_or_else(|| panic!("{row:?} {kid}: {said}"));
+            assert!(line.starts_with(kind) && line.ends_with("clearkey"), "{line}");
+        }
+        assert!(!said.contains(key), "{said}");
+    }
+    // A track without a key fails, and so does a title that does not exist.
+    let config = encrypting(folder.path(), &both[..1]).display().to_string();
+    for (title, reason) in [("lighthouse.mp4", "no key"), ("nothing.mp4", "not found")] {
+        let (is_listed, said) = latemux(&["keys", title, "--config", &config]);
+        assert!(!is_listed && said.contains(reason), "{said}");
+    }
+}
+
+/// `pack --config` writes what `serve --config` sends.
+#[test]
+fn packed_tracks_are_encrypted_as_they_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = encrypting(folder.path(), &[(VIDEO, "video"), (AUDIO, "audio")]);
+    let config = config.display().to_string();
+    let output = format!("{}/", folder.path().join("packed").display());
+    let (is_packed, said) = latemux(&["pack", "lighthouse.mp4", "--config", &config, "-o", &output]);
+    assert!(is_packed, "{said}");
+    let server = Server::start(&samples(), &["--config", &config], &[]);
+    let answers = crawl(server.address, &["/lighthouse.mp4/.mpd".to_owned()]);
+    let mut compared = 0;
+    for entry in fs::read_dir(&output).unwrap() {
+        let path = entry.unwrap().path();
+        let file = fs::read(&path).unwrap();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let (stem, bitrate) = name.rsplit_once('-').unwrap();
+        let track = format!("-{stem}={}000", bitrate.trim_end_matches('k'));
+        let is_of_track = |url: &str| url.contains(&track) && !url.contains("keyframes");
+        let mut segments: Vec<_> = answers.iter().filter(|(url, _)| is_of_track(url)).collect();
+        let time = |url: &str| url.rsplit_once('.')?.0.rsplit_once('-')?.1.parse::<u64>().ok();
+        segments.sort_by_key(|(url, _)| time(url));
+        let bodies: Vec<Vec<u8>> = segments.iter().map(|(_, answer)| answer.body.to_vec()).collect();
+        let (init, media) = bodies.split_first().unwrap();
+        assert!(
+            init.windows(4).any(|four| four == b"tenc") && media.len() > 2,
+            "{name}: {} segments",
+            media.len()
+        );
+        assert!(file.starts_with(init), "{name}");
+        assert!(file.ends_with(&media.concat()), "{name}");
+        compared += 1;
+    }
+    assert_eq!(compared, 2, "{said}");
+    let (is_packed, said) =
+        latemux(&["pack", "lighthouse.mp4", "--config", &config, "--ismv", "-o", "x.ismv"]);
+    assert!(
+        !is_packed && said.contains("cannot be written as ismv") && !Path::new("x.ismv").exists(),
+        "{said}"
+    );
 }

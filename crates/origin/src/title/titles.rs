@@ -432,8 +432,11 @@ impl LoadedTitle {
         }
     }
 
-    /// Returns the protection of the title, see [`Self::keys`].
-    pub(crate) fn protection(&self) -> Result<Option<&Protection>, Error> {
+    /// Returns the protection of the title. `None` if the title is sent clear.
+    ///
+    /// # Errors
+    /// The error of all requests for an encrypted title whose keys are missing.
+    pub fn protection(&self) -> Result<Option<&Protection>, Error> {
         Ok(self.keys()?.map(|keys| &keys.protection))
     }
 

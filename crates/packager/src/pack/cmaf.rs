@@ -2,7 +2,7 @@
 //! the segments, each with its `styp` and the same bytes as under its URL.
 
 use super::Fragment;
-use crate::{PackError, segment::cmaf};
+use crate::{PackError, segment::cmaf::TRACK_ID};
 use bytes::Bytes;
 use latemux_index::Title;
 use latemux_isobmff::{
@@ -11,7 +11,8 @@ use latemux_isobmff::{
 };
 
 /// Returns all bytes before the first segment of a track (an index into [`Title::tracks`]): `ftyp`,
-/// `moov`, `sidx`. `fragments` are all its segments, in order.
+/// `moov`, `sidx`. `init` is its init segment in DASH, and `fragments` are all its segments, in
+/// order.
 ///
 /// Times in the `sidx` count from the start of the media rather than of the presentation, because a
 /// `sidx` has no negative times for the priming before it.
@@ -19,7 +20,7 @@ use latemux_isobmff::{
 /// # Errors
 /// [`PackError::NoSuchTrack`] if the title has no such track; [`PackError::TooLarge`] for more,
 /// larger or longer segments than a `sidx` can state.
-pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Bytes, PackError> {
+pub fn header(title: &Title, track: usize, init: &[u8], fragments: &[Fragment]) -> Result<Bytes, PackError> {
     let none = || PackError::NoSuchTrack(track.to_string());
     let title_track = title.tracks().get(track).ok_or_else(none)?;
     let track = title.track(title_track);
@@ -31,13 +32,13 @@ pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Byt
     let ends = fragments.iter().skip(1).map(|next| next.earliest).chain([end]);
     let references = fragments.iter().zip(ends).map(|(fragment, end)| reference(fragment, end));
     let sidx = Sidx {
-        reference_id: cmaf::TRACK_ID,
+        reference_id: TRACK_ID,
         timescale: track.timescale,
         earliest_presentation_time: fragments.first().map_or(0, |f| u64::try_from(f.earliest).unwrap_or(0)),
         first_offset: 0,
         references: references.collect::<Result<_, _>>()?,
     };
-    let mut out = cmaf::init(track).to_vec();
+    let mut out = init.to_vec();
     sidx.write(&mut out);
     Ok(out.into())
 }

@@ -40,7 +40,8 @@ fn packed_cmaf(origin: &mut Origin, name: &TrackName) -> (Vec<u8>, Vec<Range<usi
         (1..=origin.segment_count(name)).map(|n| Resource::DashSegment(name.clone(), n)).collect();
     let fragments: Vec<Fragment> =
         resources.iter().map(|r| Fragment::of(&origin.plan(r).unwrap()).unwrap()).collect();
-    let mut file = cmaf::header(&origin.title, track, &fragments).unwrap().to_vec();
+    let init = origin.get(&Resource::DashInit(name.clone())).unwrap().bytes;
+    let mut file = cmaf::header(&origin.title, track, &init, &fragments).unwrap().to_vec();
     let mut ranges = Vec::new();
     for resource in &resources {
         let start = file.len();
@@ -392,7 +393,7 @@ fn files_that_cannot_be_packed_are_refused() {
     let fragment = Fragment::of(&plan).unwrap();
     assert_eq!((fragment.bytes, fragment.moof_at, fragment.sync), (plan.content_length, 24, true));
     let reason =
-        |fragments: &[Fragment]| cmaf::header(&origin.title, track, fragments).map_err(|e| e.reason());
+        |fragments: &[Fragment]| cmaf::header(&origin.title, track, &[], fragments).map_err(|e| e.reason());
     assert!(reason(&[fragment]).is_ok());
     assert_eq!(reason(&[Fragment { bytes: (1 << 31) - 1, ..fragment }]).map(drop), Ok(()));
     assert_eq!(reason(&[Fragment { bytes: 1 << 31, ..fragment }]), Err("segment_too_large"));
@@ -400,7 +401,10 @@ fn files_that_cannot_be_packed_are_refused() {
     let many: Vec<Fragment> = (0..65535).map(ascending).collect();
     assert!(reason(&many).is_ok());
     assert_eq!(reason(&[many, vec![ascending(65535)]].concat()), Err("segment_too_large"));
-    assert_eq!(cmaf::header(&origin.title, 7, &[fragment]).map_err(|e| e.reason()), Err("no_such_track"));
+    assert_eq!(
+        cmaf::header(&origin.title, 7, &[], &[fragment]).map_err(|e| e.reason()),
+        Err("no_such_track")
+    );
 
     assert_eq!(IsmvFile::new(&origin.title, &[]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
     assert_eq!(IsmvFile::new(&origin.title, &[7]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
