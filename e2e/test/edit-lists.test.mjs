@@ -1,5 +1,5 @@
 // Edit lists in real players: they show the frame that the edit list has at each time, from 0 to
-// the end, over segment edges and after seeks.
+// the end, over segment edges and after seeks. Delays are kept.
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -28,6 +28,17 @@ const titles = [
   { title: "inside-gop.mp4", what: "an edit that starts inside a GOP", start: 4.8, seconds: 15 },
 ];
 
+/** Time in seconds by which the picture, or the whole title, is presented later. */
+const DELAY = 3;
+
+/** Time in seconds at which the sound of the late picture's title begins to be heard. */
+const TONE = 10;
+
+// What these players do of HLS if the picture begins later than the sound; docs/limits.md says so.
+// The first begins with the picture. The others play the picture earlier than its sound.
+const WITHOUT_START = ["hls-cmaf hls.js"];
+const APART = ["hls-ts shaka", "hls-cmaf shaka", "hls-cmaf browser"];
+
 let folder;
 const running = startBeforeTests(async () => {
   folder = await mkdtemp(join(tmpdir(), "latemux-edits-"));
@@ -41,37 +52,79 @@ const running = startBeforeTests(async () => {
       soun: [[seconds, media(48_000, 1024)]],
     });
   }
+  const toneOnly = join(folder, "tone.mp4");
+  await makeMedia(toneOnly, ["-af", `volume=0:enable='lt(t,${TONE})'`]);
+  const late = { vide: [[DELAY], [16, 1024]], soun: [[19, 1024]] };
+  await writeWithEdits(toneOnly, join(folder, "late-picture.mp4"), late);
+  const all = { vide: [[DELAY], [20, 1024]], soun: [[DELAY], [20, 1024]] };
+  await writeWithEdits(plain, join(folder, "delayed.mp4"), all);
   return { library: folder };
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
+/** Opens a title, does `actions` with the viewer, and plays the title to its end. */
+async function withTitle(t, query, actions) {
+  const viewer = await PlayerPage.open(running.browser, running.origin.address, query);
+  try {
+    if ((await viewer.page.locator("#player-choice").inputValue()) !== query.player) {
+      t.skip("this browser has no native player for HLS");
+      return;
+    }
+    await viewer.ready();
+    await actions(viewer);
+    await viewer.page.evaluate(() => document.querySelector("video").play());
+    await viewer.seek((await viewer.state()).duration - 2);
+    await viewer.playsOut();
+    assert.deepEqual(await viewer.errors(), []);
+  } finally {
+    await viewer.close();
+  }
+}
+
+/** Checks that the media's frame at `start` is shown at 0, and later ones after seeks. */
+async function showsFrames(viewer, times, start) {
+  for (const time of times) {
+    await viewer.pauseAt(time);
+    const frame = await shownFrame(viewer.page);
+    const expected = (start + time) * RATE;
+    assert.ok(Math.abs(frame - expected) <= FRAMES, `frame ${frame}, not ${expected}, at ${time} s`);
+  }
+}
+
 describe("edit lists", { concurrency: 4 }, () => {
   for (const { title, what, start, seconds } of titles) {
     for (const { protocol, player } of combinations) {
-      it(`${what} plays as ${protocol} in ${player}`, { timeout: 120_000 }, async (t) => {
-        const viewer = await PlayerPage.open(running.browser, running.origin.address, { title, protocol, player });
-        try {
-          if ((await viewer.page.locator("#player-choice").inputValue()) !== player) {
-            t.skip("this browser has no native player for HLS");
-            return;
-          }
-          await viewer.ready();
+      it(`${what} plays as ${protocol} in ${player}`, { timeout: 120_000 }, (t) =>
+        withTitle(t, { title, protocol, player }, async (viewer) => {
           await viewer.plays(1);
           assert.ok(Math.abs((await viewer.state()).duration - seconds) < 0.2, "the duration");
-          for (const time of TIMES) {
-            await viewer.pauseAt(time);
-            const frame = await shownFrame(viewer.page);
-            const expected = (start + time) * RATE;
-            assert.ok(Math.abs(frame - expected) <= FRAMES, `frame ${frame}, not ${expected}, at ${time} s`);
-          }
-          await viewer.page.evaluate(() => document.querySelector("video").play());
-          await viewer.seek(seconds - 2);
-          await viewer.playsOut();
-          assert.deepEqual(await viewer.errors(), []);
-        } finally {
-          await viewer.close();
-        }
-      });
+          await showsFrames(viewer, TIMES, start);
+        }));
     }
+  }
+
+  for (const { protocol, player } of combinations) {
+    const name = `${protocol} ${player}`;
+    it(`a title that begins late plays from its first frame as ${protocol} in ${player}`, { timeout: 120_000 }, (t) =>
+      withTitle(t, { title: "delayed.mp4", protocol, player }, async (viewer) => {
+        await viewer.plays(1);
+        await showsFrames(viewer, TIMES, 0);
+      }));
+
+    const way = APART.includes(name) ? "plays" : "keeps its distance from the sound";
+    it(`a picture that begins late ${way} as ${protocol} in ${player}`, { timeout: 120_000 }, (t) =>
+      withTitle(t, { title: "late-picture.mp4", protocol, player }, async (viewer) => {
+        const delay = WITHOUT_START.includes(name) ? 0 : DELAY;
+        await viewer.passes(DELAY + 1);
+        if (APART.includes(name)) return;
+        await showsFrames(viewer, [6.5, 3.9, 4.1, 11.3, 3.4, 8.2], -delay);
+        await viewer.page.evaluate(() => document.querySelector("video").play());
+        const tone = TONE - DELAY + delay;
+        await viewer.seek(tone - 3);
+        await viewer.hears(0);
+        const heard = await viewer.page.waitForFunction(() => window.loudestTone() > 400 && document.querySelector("video").currentTime);
+        const time = await heard.jsonValue();
+        assert.ok(Math.abs(time - tone) < 1, `the tone begins at ${time} s, not ${tone} s`);
+      }));
   }
 });
