@@ -1,5 +1,7 @@
 //! The rows of the table.
 
+mod encrypted;
+
 use crate::{
     Failure,
     load::{Client, Latency, Wrk, open_loop},
@@ -51,6 +53,8 @@ pub(crate) const ROWS: &[Kind] = &[
     Kind { name: "idle", measure: Bench::idle },
     Kind { name: "cores", measure: Bench::cores },
     Kind { name: "tls", measure: Bench::tls },
+    Kind { name: "encrypted", measure: Bench::encrypted },
+    Kind { name: "cuts", measure: Bench::first_cuts },
 ];
 
 /// Folder for the files of a measurement.

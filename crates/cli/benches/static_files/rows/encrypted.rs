@@ -1,0 +1,138 @@
+//! Rows of encrypted titles. nginx sends the clear segments from files.
+
+use super::{Bench, Client, Failure, Loaded, ONE_CORE, Protocol, Row, Setup, WARM, costs, row};
+use crate::{
+    report::{Limit, median},
+    servers::Server,
+};
+use std::{fs, path::Path};
+
+/// A scheme to measure.
+struct Encryption {
+    what: &'static str,
+    protocol: Protocol,
+    /// The line of a `[[drm]]` rule that names the scheme.
+    scheme: &'static str,
+    /// More lines of the configuration.
+    more: &'static str,
+    limit: f64,
+}
+
+const ENCRYPTIONS: [Encryption; 6] = [
+    Encryption {
+        what: "Dash, cenc, warm",
+        protocol: Protocol::Dash,
+        scheme: "dash = 'cenc'",
+        more: "",
+        limit: 1.25,
+    },
+    Encryption {
+        what: "Cmaf, cbcs, warm",
+        protocol: Protocol::Cmaf,
+        scheme: "hls_fmp4 = 'cbcs'",
+        more: "",
+        limit: 1.25,
+    },
+    Encryption {
+        what: "Smooth, PIFF, warm",
+        protocol: Protocol::Smooth,
+        scheme: "mss = 'piff'",
+        more: "",
+        limit: 1.35,
+    },
+    Encryption {
+        what: "Ts, SAMPLE-AES, warm",
+        protocol: Protocol::Ts,
+        scheme: "hls_ts = 'sample-aes'",
+        more: "",
+        limit: 2.2,
+    },
+    Encryption {
+        what: "Ts, AES-128, warm",
+        protocol: Protocol::Ts,
+        scheme: "hls_ts = 'aes-128'",
+        more: "",
+        limit: 4.2,
+    },
+    Encryption {
+        what: "Ts, AES-128, memory.segments",
+        protocol: Protocol::Ts,
+        scheme: "hls_ts = 'aes-128'",
+        more: "[memory]\nsegments = '1GiB'\n",
+        limit: 1.0,
+    },
+];
+
+/// Returns a rule that encrypts all titles by one key, whose file it writes into `folder`.
+fn rule(folder: &Path, scheme: &str) -> Result<String, Failure> {
+    let file = folder.join("keys.json");
+    let key = r#"{"keys": [{"kid": "00000000000000000000000000000a01", "key": "a1a2a3a4a5a6a7a8a9aaabacadaeaf11"}]}"#;
+    fs::write(&file, key)?;
+    let systems = match scheme.contains("aes-128") {
+        true => "",
+        false => "systems = ['playready', 'clearkey']\n",
+    };
+    let keys = file.display();
+    Ok(format!("[[drm]]\ntitles = ['**']\n{scheme}\n{systems}serve_keys = 'open'\nkeys.file = '{keys}'\n"))
+}
+
+impl Setup {
+    /// Checks that every body is encrypted, and returns the mean number of bytes in a head.
+    fn check_encrypted(&self, server: &Server) -> Result<f64, Failure> {
+        let mut client = Client::connect(server.port())?;
+        let mut heads = 0;
+        for (url, clear) in &self.segments {
+            let response = client.get(url)?;
+            let has_length =
+                (clear.len()..clear.len() + clear.len() / 10 + 4096).contains(&response.body.len());
+            if !has_length || response.body == *clear {
+                return Err(format!("{url} is not what it should be").into());
+            }
+            heads += response.head;
+        }
+        Ok(heads as f64 / self.segments.len() as f64)
+    }
+}
+
+impl Bench {
+    /// Measures all schemes with a warm range cache.
+    pub(super) fn encrypted(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let measure = |scheme: &Encryption| {
+            let setup = self.film(scheme.protocol)?;
+            let rule = rule(setup.folder.path(), scheme.scheme)?;
+            let latemux = setup.latemux(&format!("{WARM}\n{}{rule}", scheme.more))?;
+            let nginx = setup.nginx()?;
+            let wrk = setup.wrk()?;
+            let ours = Loaded { server: &latemux, head: setup.check_encrypted(&latemux)?, wrk: &wrk };
+            let theirs = Loaded { server: &nginx, head: setup.compare(&nginx)?, wrk: &wrk };
+            Ok(row(name, scheme.what, Limit::AtMost(scheme.limit), &ours.against(&theirs)?))
+        };
+        ENCRYPTIONS.iter().map(measure).collect()
+    }
+
+    /// Compares the first request for encrypted segments, whose cuts are not known, with the first
+    /// one for clear segments. All bytes come from storage.
+    pub(super) fn first_cuts(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.copies(40)?;
+        let folder = setup.folder.path();
+        let storage = Server::nginx(&folder.join("storage"), Path::new(&setup.library()), "1", None)?;
+        let source = format!("http://127.0.0.1:{}/", storage.port());
+        let cold = "[cache]\nmemory = '128MiB'\n[memory]\ncuts = '0'\n";
+        let clear = Server::latemux(folder, &source, ONE_CORE, cold, None)?;
+        let encrypting = format!("{cold}{}", rule(folder, "dash = 'cenc'")?);
+        let encrypted = Server::latemux(folder, &source, ONE_CORE, &encrypting, None)?;
+        let wrk = setup.wrk()?;
+        let ours = Loaded { server: &encrypted, head: setup.check_encrypted(&encrypted)?, wrk: &wrk };
+        let theirs = Loaded { server: &clear, head: setup.compare(&clear)?, wrk: &wrk };
+        let (ours, theirs, ratios) = costs(&ours.against(&theirs)?, |cost| cost.per_gb);
+        Ok(vec![Row {
+            name,
+            what: "Dash, cenc, cuts not known, every byte cold".to_owned(),
+            value: median(&ratios),
+            unit: "x clear",
+            limit: Limit::AtMost(1.05),
+            note: format!("{ours:.3} against {theirs:.3} CPU-s/GB"),
+            rounds: ratios,
+        }])
+    }
+}
