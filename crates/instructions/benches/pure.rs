@@ -24,7 +24,10 @@ use latemux_packager::{
     address::{DashTemplate, HlsContainer},
     segment::smooth,
 };
-use latemux_testmedia::origin::{Origin, Response, index};
+use latemux_testmedia::{
+    origin::{Origin, Response, index},
+    rewrite::looped,
+};
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
 
 /// Target duration, the default of `latemux serve`.
@@ -210,6 +213,35 @@ fn manifest_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resourc
     (origin, resource, plan)
 }
 
+/// Returns a title of minutes that has not been indexed: one that is played often enough.
+fn unknown(minutes: usize) -> Bytes {
+    let times = u32::try_from(minutes * 60 / 24).unwrap();
+    Bytes::from(looped(&object(MUXED[0]), times))
+}
+
+// Indexes an object and makes its MPD, as for the first request of a title.
+#[library_benchmark]
+#[bench::of_2_min(unknown(2))]
+#[bench::of_2_h(unknown(120))]
+fn first_mpd(object: Bytes) -> (Origin, Plan) {
+    let mut origin = Origin::of(vec![object], TARGET).unwrap();
+    let plan = black_box(origin.plan(&Resource::DashManifest(DashTemplate::Time)).unwrap());
+    (origin, plan)
+}
+
+// The same for the HLS multivariant playlist, and then the first media playlist in it.
+#[library_benchmark]
+#[bench::of_2_min(unknown(2))]
+#[bench::of_2_h(unknown(120))]
+fn first_hls(object: Bytes) -> (Origin, Plan, Plan) {
+    let mut origin = Origin::of(vec![object], TARGET).unwrap();
+    let plan = black_box(origin.plan(&Resource::HlsMultivariant(HlsContainer::Auto)).unwrap());
+    let names = [TrackKind::Audio, TrackKind::Video].map(|kind| origin.names(kind)[0].clone());
+    let playlist = Resource::HlsPlaylist(names.to_vec(), HlsContainer::Auto);
+    let playlist = black_box(origin.plan(&playlist).unwrap());
+    (origin, plan, playlist)
+}
+
 fn url() -> String {
     let (origin, _) = segment(MUXED, "init");
     let video = origin.names(TrackKind::Video)[0].clone();
@@ -230,7 +262,7 @@ library_benchmark_group!(
 );
 library_benchmark_group!(
     name = packager,
-    benchmarks = [url_parsed, segment_planned, segment_made, manifest_made]
+    benchmarks = [url_parsed, segment_planned, segment_made, manifest_made, first_mpd, first_hls]
 );
 main!(
     config = LibraryBenchmarkConfig::default()

@@ -123,14 +123,10 @@ pub(crate) fn sizes_alone(title: &Title, track: usize, protocol: Protocol, frame
     if let Samples::Table(table) = &of_title.samples
         && let Some(size) = StretchSize::of_any(of_title, protocol)
     {
-        let end = title_track.cuts.last().copied().unwrap_or_default();
-        let cuts: Vec<u32> = frames.iter().map(|frame| frame.cut.start).chain([end]).collect();
-        let mut stretches = size.batches(table, &cuts);
-        let mut alone = Vec::with_capacity(frames.len());
-        while let Some(stretch) = stretches.next_batch() {
-            alone.push(container + (size.bytes)(&stretch.first()));
-        }
-        return alone;
+        let first = frames.first().map_or(0, |frame| frame.cut.start);
+        let Some(mut samples) = table.singles_from(first) else { return Vec::new() };
+        let sample = |frame: &Segment| Some(container + (size.bytes)(&samples.get(frame.cut.start)?));
+        return frames.iter().map_while(sample).collect();
     }
     frames.iter().map(|frame| share_size(title, track, frame, protocol) + container).collect()
 }

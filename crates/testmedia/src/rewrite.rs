@@ -136,6 +136,84 @@ pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
     out
 }
 
+/// Returns a progressive MP4 whose tables and media repeat those of another one, which has at most
+/// one edit for each track. `moov` comes first.
+pub fn looped(file: &[u8], times: u32) -> Vec<u8> {
+    let first = progressive(file, Variant::default());
+    let top = boxes(&first);
+    let find = |code: &Code| top.iter().find(|(k, _)| k == code).expect("ftyp, moov and mdat").1;
+    let [ftyp, moov, mdat] = [b"ftyp", b"moov", b"mdat"].map(find);
+    let period = u32::try_from(mdat.len()).expect("small test files");
+    let loops = Loops { times, period, moved: 0, chunks: 0, samples: 0 };
+    let grown = boxed(*b"moov", &loop_moov(moov, loops)).len() - (moov.len() + 8);
+    let loops = Loops { moved: u32::try_from(grown).expect("small test files"), ..loops };
+    let mut out = boxed(*b"ftyp", ftyp);
+    put(&mut out, *b"moov", &loop_moov(moov, loops), false);
+    put(&mut out, *b"mdat", &mdat.repeat(times as usize), false);
+    out
+}
+
+/// The repetitions of a file's media, and the number of chunks and samples of one track in one.
+#[derive(Clone, Copy)]
+struct Loops {
+    times: u32,
+    /// Bytes of media in one repetition.
+    period: u32,
+    /// Bytes by which the media is moved.
+    moved: u32,
+    chunks: u32,
+    samples: u32,
+}
+
+/// Repeats the sample tables of `moov`, or of a box below it.
+fn loop_moov(bytes: &[u8], loops: Loops) -> Vec<u8> {
+    let mut out = Vec::new();
+    let children = boxes(bytes);
+    let count = |code: &Code, at| {
+        children.iter().find(|(kind, _)| kind == code).map_or(0, |(_, table)| u32_at(table, at))
+    };
+    let loops = Loops { chunks: count(b"stco", 4), samples: count(b"stsz", 8), ..loops };
+    for (kind, payload) in &children {
+        // Position of the number of entries, size of an entry, and how much its first field grows
+        // with each repetition.
+        let (at, entry, step) = match kind {
+            k if CONTAINERS.contains(&k) || k == b"edts" => {
+                put(&mut out, *kind, &loop_moov(payload, loops), false);
+                continue;
+            }
+            b"stts" | b"ctts" => (4, 8, 0),
+            b"stsc" => (4, 12, loops.chunks),
+            b"stco" => (4, 4, loops.period),
+            b"stss" => (4, 4, loops.samples),
+            b"stsz" if u32_at(payload, 4) == 0 => (8, 4, 0),
+            b"elst" => {
+                let mut list = payload[..8].to_vec();
+                for edit in payload[8..].chunks_exact(12) {
+                    list.extend((u32_at(edit, 0) * loops.times).to_be_bytes());
+                    list.extend(&edit[4..]);
+                }
+                put(&mut out, *kind, &list, false);
+                continue;
+            }
+            _ => {
+                put(&mut out, *kind, payload, false);
+                continue;
+            }
+        };
+        let mut table = payload[..at].to_vec();
+        table.extend((u32_at(payload, at) * loops.times).to_be_bytes());
+        let moved = if kind == b"stco" { loops.moved } else { 0 };
+        for number in 0..loops.times {
+            for old in payload[at + 4..].chunks_exact(entry) {
+                table.extend((u32_at(old, 0) + moved + number * step).to_be_bytes());
+                table.extend(&old[4..]);
+            }
+        }
+        put(&mut out, *kind, &table, false);
+    }
+    out
+}
+
 /// Removes top-level boxes of the given types from a fragmented file whose offsets are relative
 /// (`default-base-is-moof`).
 pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
@@ -147,7 +225,25 @@ pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::{probe::probe, recipe};
-    use std::fs;
+    use std::{fs, path::Path};
+
+    #[test]
+    fn a_looped_file_repeats_the_packets() {
+        let source = recipe::avc_aac("rewrite", "");
+        let packets = |path: &Path| -> Vec<Vec<_>> {
+            let streams = probe(path, &["-ignore_editlist", "1"]).streams;
+            let of_stream = |s: crate::probe::Stream| s.packets.into_iter().map(|p| (p.size, p.hash));
+            streams.into_iter().map(|stream| of_stream(stream).collect()).collect()
+        };
+        let path = recipe::folder().join(format!("looped-{}.mp4", std::process::id()));
+        fs::write(&path, looped(&fs::read(&source).unwrap(), 3)).unwrap();
+        let want: Vec<_> = packets(&source)
+            .into_iter()
+            .map(|stream| std::iter::repeat_n(stream, 3).flatten().collect::<Vec<_>>())
+            .collect();
+        assert_eq!(packets(&path), want);
+        fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn every_variant_holds_the_same_packets() {

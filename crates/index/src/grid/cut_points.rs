@@ -44,18 +44,16 @@ impl<'a> CutTrack<'a> {
             Samples::Table(table)
                 if !table.all_sync() || table.composition_bounds() != (0, 0) || is_sparse(track, table) =>
             {
+                let presentation = &track.presentation;
                 let mut points: Vec<SyncPoint> = Vec::with_capacity(table.sync_count() as usize);
-                let mut next_sync = table.sync_from(0);
-                for (index, (decode_time, _, offset)) in (0..).zip(table.timing(0)) {
-                    let time = track.presentation.time(decode_time, offset);
-                    if next_sync == Some(index) {
-                        let decoded = track.presentation.time(decode_time, 0);
-                        points.push(SyncPoint { point: CutPoint { index, time }, decoded, earliest: time });
-                        next_sync = table.sync_from(index + 1);
-                    } else if let Some(last) = points.last_mut() {
-                        last.earliest = last.earliest.min(time);
-                    }
-                }
+                table.each_gop(|index, decoded, composed, earliest| {
+                    let time = |ticks| presentation.time(ticks, 0);
+                    points.push(SyncPoint {
+                        point: CutPoint { index, time: time(composed) },
+                        decoded: time(decoded),
+                        earliest: time(earliest),
+                    });
+                });
                 Some(points)
             }
             _ => None,

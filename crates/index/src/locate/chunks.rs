@@ -3,6 +3,7 @@
 use crate::{
     error::TrackProblemKind,
     table::{
+        chunk_block::{ChunkBlock, ChunkReader},
         column::{Column, ColumnBuilder},
         layout::Chunk,
     },
@@ -27,8 +28,10 @@ pub(crate) struct Chunks<'a> {
     /// Number of samples in the chunks so far, and in all of them.
     samples: u32,
     count: u32,
-    /// Number of samples in each chunk so far.
+    /// Number of samples in each chunk of the runs so far.
     counts: ColumnBuilder,
+    /// Number of chunks of the current run so far, without those that have no samples.
+    run_chunks: u32,
     problem: Option<TrackProblemKind>,
 }
 
@@ -44,6 +47,7 @@ impl<'a> Chunks<'a> {
             samples: 0,
             count: tables.stsz.count(),
             counts: ColumnBuilder::default(),
+            run_chunks: 0,
             problem: None,
         }
     }
@@ -55,7 +59,7 @@ impl<'a> Chunks<'a> {
     /// - [`TrackProblemKind::Malformed`] if `stsc` does not begin with the first chunk, or goes
     ///   back, or if there are more samples than the chunks hold
     /// - [`TrackProblemKind::Truncated`] if a chunk ends beyond the object
-    pub(crate) fn finish(self) -> Result<Column, TrackProblemKind> {
+    pub(crate) fn finish(mut self) -> Result<Column, TrackProblemKind> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -64,7 +68,13 @@ impl<'a> Chunks<'a> {
             let what = format!("stsz has {count} samples, but the chunks hold {samples}");
             return Err(TrackProblemKind::malformed(what));
         }
+        self.end_run();
         Ok(self.counts.finish())
+    }
+
+    /// Appends the chunks of the current run to the counts.
+    fn end_run(&mut self) {
+        self.counts.push_run(self.samples_per_chunk, std::mem::take(&mut self.run_chunks));
     }
 
     /// Returns the problem of the chunks, if any.
@@ -73,14 +83,21 @@ impl<'a> Chunks<'a> {
         self.finish().err()
     }
 
-    /// Starts the run of `stsc` that begins with the chunk whose 1-based number is `next`.
+    /// Starts the run of `stsc` with the next chunk, if the current one does not hold it.
+    #[inline]
+    fn start_run_if_due(&mut self) -> Result<(), TrackProblemKind> {
+        if self.run_starts <= self.next + 1 || self.next_run == 0 { self.start_run() } else { Ok(()) }
+    }
+
     fn start_run(&mut self) -> Result<(), TrackProblemKind> {
-        while self.run_starts <= self.next
+        let number = self.next + 1;
+        while self.run_starts <= number
             && let Some(run) = self.tables.stsc.get(self.next_run)
         {
-            if run.first_chunk < self.next {
+            if run.first_chunk < number {
                 return Err(TrackProblemKind::malformed("stsc: chunk numbers do not ascend"));
             }
+            self.end_run();
             self.samples_per_chunk = run.samples_per_chunk;
             self.next_run += 1;
             self.run_starts = self.tables.stsc.get(self.next_run).map_or(u32::MAX, |run| run.first_chunk);
@@ -91,6 +108,49 @@ impl<'a> Chunks<'a> {
         Ok(())
     }
 
+    /// Reads chunks of the current run into `block`, from their entries as they are stored. Does
+    /// nothing and returns false if the next chunk needs [`Self::next`]: the last one if it has
+    /// fewer samples, one that ends beyond the object, and the end.
+    fn fill_from_run<const N: usize>(
+        &mut self,
+        (offsets, sizes): (&[[u8; N]], &[[u8; 4]]),
+        number: fn(&[u8; N]) -> u64,
+        block: &mut ChunkBlock,
+    ) -> bool {
+        let (next, samples) = (self.next as usize, self.samples as usize);
+        let per_chunk = self.samples_per_chunk as usize;
+        let left = (self.count - self.samples) as usize;
+        let offsets = offsets.get(next..).unwrap_or_default();
+        let in_run = self.run_starts.saturating_sub(self.next.saturating_add(1)) as usize;
+        let Some(whole) = left.checked_div(per_chunk) else { return false };
+        let chunks = in_run.min(whole).min(offsets.len()).min(block.room());
+        let sizes = sizes.get(samples..).and_then(|sizes| sizes.get(..chunks * per_chunk));
+        let (Some(offsets), Some(sizes)) = (offsets.get(..chunks), sizes) else { return false };
+        let size = |entry: &[u8; 4]| u64::from(u32::from_be_bytes(*entry));
+        let offsets = offsets.iter().map(number);
+        // Chunks have few samples if there is one for each video frame.
+        let highest = match per_chunk {
+            1 => block.extend(offsets.zip(sizes.iter().map(size))),
+            2 => {
+                let pairs = sizes.as_chunks().0.iter();
+                block.extend(offsets.zip(pairs.map(|[one, two]| size(one) + size(two))))
+            }
+            _ => {
+                block.extend(offsets.zip(sizes.chunks_exact(per_chunk).map(|all| all.iter().map(size).sum())))
+            }
+        };
+        if chunks == 0 || highest > self.object_size {
+            block.shorten(chunks);
+            return false;
+        }
+        // No more than there are samples.
+        let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
+        self.next += chunks;
+        self.samples += chunks * self.samples_per_chunk;
+        self.run_chunks += chunks;
+        true
+    }
+
     /// Ends the iteration with a problem.
     #[cold]
     fn fail(&mut self, problem: TrackProblemKind) -> Option<Chunk> {
@@ -99,12 +159,36 @@ impl<'a> Chunks<'a> {
     }
 }
 
+impl ChunkReader for &mut Chunks<'_> {
+    fn fill(&mut self, block: &mut ChunkBlock) {
+        let sizes = self.tables.stsz.words();
+        while block.room() > 0 && self.problem.is_none() {
+            if let Err(problem) = self.start_run_if_due() {
+                self.fail(problem);
+                return;
+            }
+            let stco = &self.tables.stco;
+            let is_read = match (stco.narrow(), stco.wide(), sizes) {
+                (Some(offsets), _, Some(sizes)) => {
+                    let number = |entry: &[u8; 4]| u32::from_be_bytes(*entry).into();
+                    self.fill_from_run((offsets, sizes), number, block)
+                }
+                (_, Some(offsets), Some(sizes)) => {
+                    self.fill_from_run((offsets, sizes), |entry| u64::from_be_bytes(*entry), block)
+                }
+                _ => false,
+            };
+            if !is_read {
+                let Some(chunk) = self.next() else { return };
+                block.push(chunk);
+            }
+        }
+    }
+}
+
 impl Iterator for Chunks<'_> {
     type Item = Chunk;
 
-    // Each file has hundreds of thousands of chunks. The usual path has no calls, and returns its
-    // result in registers.
-    #[inline]
     fn next(&mut self) -> Option<Chunk> {
         if self.problem.is_some() {
             return None;
@@ -115,13 +199,16 @@ impl Iterator for Chunks<'_> {
                 return None;
             }
             let offset = self.tables.stco.get(self.next as usize)?;
-            self.next += 1;
-            if (self.run_starts <= self.next || self.next_run == 0)
-                && let Err(problem) = self.start_run()
-            {
+            if let Err(problem) = self.start_run_if_due() {
                 return self.fail(problem);
             }
-            let samples = self.samples_per_chunk.min(left);
+            self.next += 1;
+            if self.samples_per_chunk > left {
+                // The last chunk has fewer samples than those before it.
+                self.end_run();
+                self.samples_per_chunk = left;
+            }
+            let samples = self.samples_per_chunk;
             if samples == 0 {
                 continue;
             }
@@ -132,7 +219,7 @@ impl Iterator for Chunks<'_> {
                 let (sample, object_size) = (self.samples, self.object_size);
                 return self.fail(TrackProblemKind::Truncated { sample, end, object_size });
             }
-            self.counts.push(samples);
+            self.run_chunks += 1;
             return Some(Chunk { offset, bytes, samples });
         }
     }

@@ -92,12 +92,12 @@ fn read_columns(tables: &SampleTables, all_sync: bool) -> Result<SampleTable, Tr
         return malformed(format!("stts has {} samples, but stsz has {count}", builder.durations.len()));
     }
 
-    if let Some(ctts) = &tables.ctts {
-        for run in ctts.iter() {
-            builder.push_compositions(run.offset, run.count.min(count - builder.compositions()));
+    match &tables.ctts {
+        Some(ctts) => {
+            builder.extend_compositions(ctts.iter().map(|run| (run.offset, run.count)), count);
         }
+        None => builder.extend_compositions(std::iter::empty(), count),
     }
-    builder.push_compositions(0, count - builder.compositions());
 
     match &tables.stss {
         Some(stss) if !(all_sync && stss.iter().len() == 0) => {

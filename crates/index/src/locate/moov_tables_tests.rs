@@ -1,7 +1,11 @@
 use super::*;
 use crate::{
     locate::placement,
-    table::{layout::ChunkPositions, samples::Sample},
+    table::{
+        chunk_block::{ChunkBlock, ChunkReader},
+        layout::ChunkPositions,
+        samples::Sample,
+    },
 };
 use bytes::Bytes;
 use latemux_isobmff::boxes::{
@@ -10,6 +14,7 @@ use latemux_isobmff::boxes::{
     stss::SyncSamples,
     stts::{self, TimeToSamples},
 };
+use proptest::prelude::*;
 
 const SIZE: u64 = 10_000;
 
@@ -202,4 +207,81 @@ fn several_sample_entries_in_use_are_rejected() {
     assert_eq!(with(&[(1, 4, 2), (3, 2, 2)]), Ok(2));
     assert!(matches!(with(&[(1, 4, 1), (3, 2, 2)]), Err(TrackProblemKind::Unsupported(_))));
     assert_eq!(with(&[]), Err(TrackProblemKind::Empty));
+}
+
+/// Returns tables of chunks with runs of many lengths, some without samples, in entries of all
+/// widths. Some end beyond the object, or have too many or too few chunks.
+fn chunked() -> impl Strategy<Value = SampleTables> {
+    let run = (prop_oneof![1..4_u32, 1..300_u32], prop_oneof![3 => 1..4_u32, 1 => 0..20_u32]);
+    let runs = prop::collection::vec(run, 1..12);
+    let gaps = prop::collection::vec(prop_oneof![0..50_u64, Just(0)], 1..700);
+    (runs, gaps, 1..2500_u32, 0..3_u8, any::<bool>()).prop_map(|(runs, gaps, samples, sizes, is_wide)| {
+        let mut first = 1;
+        let starts = runs.iter().map(|&(chunks, per_chunk)| {
+            let run = (first, per_chunk, 1);
+            first += chunks;
+            run
+        });
+        let base = if is_wide { 1 << 32 } else { 0 };
+        let offsets = gaps.iter().scan(base, |offset, gap| {
+            *offset += gap + 30;
+            Some(*offset)
+        });
+        let entries: Vec<u8> = (0..samples * 2).map(|i| u8::try_from(i % 7).unwrap()).collect();
+        let stsz = match sizes {
+            0 => (0..samples).map(|i| i % 7).collect(),
+            1 => SampleSizes::Table { bits: 16, count: samples, entries: Bytes::from(entries) },
+            _ => SampleSizes::Constant { size: 3, count: samples },
+        };
+        SampleTables {
+            stts: stts(&[(samples, 1)]),
+            ctts: None,
+            stsz,
+            stsc: stsc(&starts.collect::<Vec<_>>()),
+            stco: offsets.collect(),
+            stss: None,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn chunks_read_in_blocks_equal_those_read_one_by_one(tables in chunked(), size in 0..30_000_u64) {
+        let object_size = size + if tables.stco.wide().is_some() { 1 << 32 } else { 0 };
+        let mut one_by_one = Chunks::new(&tables, object_size);
+        let expected: Vec<_> = one_by_one.by_ref().map(|c| (c.offset, c.offset + c.bytes)).collect();
+        let mut in_blocks = Chunks::new(&tables, object_size);
+        let mut read = Vec::new();
+        loop {
+            let mut block = ChunkBlock::new();
+            ChunkReader::fill(&mut &mut in_blocks, &mut block);
+            if block.starts().is_empty() {
+                break;
+            }
+            read.extend(block.starts().iter().copied().zip(block.ends().iter().copied()));
+        }
+        prop_assert_eq!(read, expected);
+        let finished = |chunks: Chunks<'_>| chunks.finish().map(|counts| counts.iter_from(0).collect::<Vec<_>>());
+        prop_assert_eq!(finished(in_blocks), finished(one_by_one));
+    }
+
+    #[test]
+    fn runs_of_offsets_become_one_offset_for_each_sample(
+        runs in prop::collection::vec((prop_oneof![-3..3_i32, any::<i32>()], prop_oneof![3 => Just(1), 1 => 0..400_u32]), 0..300),
+        len in 1..2000_u32,
+    ) {
+        let mut together = SampleTableBuilder::default();
+        together.extend_compositions(runs.iter().copied(), len);
+        let mut alone = SampleTableBuilder::default();
+        let all = runs.iter().flat_map(|&(offset, count)| std::iter::repeat_n(offset, count as usize));
+        let all = all.chain(std::iter::repeat(0)).take(len as usize);
+        all.for_each(|offset| alone.push_compositions(offset, 1));
+        for builder in [&mut together, &mut alone] {
+            builder.sizes.push_run(1, len);
+            builder.set_all_sync();
+        }
+        let (together, alone) = (together.finish(0), alone.finish(0));
+        prop_assert_eq!(together.composition_bounds, alone.composition_bounds);
+        prop_assert_eq!(together.compositions, alone.compositions);
+    }
 }

@@ -6,7 +6,8 @@ use crate::{
     media::{Samples, Track},
     table::{
         column::Column,
-        layout::{self, ChunkPositions},
+        interleaving,
+        layout::ChunkPositions,
         positions::{Positions, PositionsBuilder},
         samples::SampleTable,
     },
@@ -50,7 +51,7 @@ fn place_together(tracks: &mut [UnplacedTrack<'_>], object_size: u64) -> bool {
     let placed = tracks.iter().filter_map(|(track, tables)| Some((track.as_ref().ok()?, (*tables)?)));
     let chunks = placed.map(|(track, tables)| Chunks::new(tables, media_size(track, object_size)));
     let mut chunks: Vec<Chunks<'_>> = chunks.collect();
-    let Some(positions) = layout::interleave(chunks.iter_mut().collect()) else { return false };
+    let Some(positions) = interleaving::interleave(chunks.iter_mut().collect()) else { return false };
     let counts: Result<Vec<Column>, _> = chunks.into_iter().map(Chunks::finish).collect();
     let Ok(counts) = counts else { return false };
     let mut tables = tables_of(tracks);

@@ -24,11 +24,6 @@ pub struct SampleBatch<'a> {
 }
 
 impl SampleBatch<'_> {
-    /// Returns the first sample alone, or an empty batch if there is none.
-    pub fn first(&self) -> Self {
-        self.one(0)
-    }
-
     /// Returns the sample at a 0-based index alone, or an empty batch if there is none.
     pub fn one(&self, index: usize) -> Self {
         let before = self.durations.get(..index).unwrap_or_default();
@@ -92,6 +87,84 @@ impl SampleTable {
             sync: self.sync_from_in_columns(first),
             read: BatchBuffers::default(),
         }
+    }
+}
+
+/// Reads single samples in order, each as a batch.
+#[derive(Debug)]
+pub struct SingleSamples<'a> {
+    window_start: u32,
+    /// Number in the columns of the first sample that has not been read, and its decode time.
+    number: u32,
+    decode_time: i64,
+    end: u32,
+    durations: Values<'a>,
+    sizes: Values<'a>,
+    compositions: Option<Values<'a>>,
+    composition_lift: i32,
+    /// Like that of [`SampleBatches`].
+    sync: Option<(Option<u64>, Values<'a>)>,
+    size: [u32; 1],
+    duration: [u32; 1],
+    composition_offset: [i32; 1],
+    is_sync: [bool; 1],
+}
+
+impl SampleTable {
+    /// Returns a reader of single samples from an index on. This costs as much as reading the
+    /// columns up to the last of them once. `None` for a table without sizes.
+    pub fn singles_from(&self, index: u32) -> Option<SingleSamples<'_>> {
+        let Range { start, end } = in_window(&self.window, &(index..u32::MAX));
+        Some(SingleSamples {
+            window_start: self.window.start,
+            number: start,
+            decode_time: self.decode_time_in_columns(start),
+            end,
+            durations: self.durations.iter_from(start),
+            sizes: self.layout.track(self.track)?.sizes.iter_from(start),
+            compositions: self.compositions.as_ref().map(|column| column.iter_from(start)),
+            composition_lift: self.composition_lift,
+            sync: self.sync_from_in_columns(start),
+            size: [0],
+            duration: [0],
+            composition_offset: [0],
+            is_sync: [true],
+        })
+    }
+}
+
+impl SingleSamples<'_> {
+    /// Returns the sample with an index. `None` beyond the end, and for samples before the last one
+    /// that was read.
+    pub fn get(&mut self, index: u32) -> Option<SampleBatch<'_>> {
+        let number = self.window_start.checked_add(index).filter(|number| *number < self.end)?;
+        let skipped = number.checked_sub(self.number)?;
+        self.sizes.sum_next(skipped);
+        self.size = [self.sizes.next().unwrap_or(0)];
+        let mut packed = 0;
+        if let Some(compositions) = &mut self.compositions {
+            compositions.sum_next(skipped);
+            packed = compositions.next().unwrap_or(0);
+        }
+        self.composition_offset = [composition(packed, self.composition_lift)];
+        let decode_time = self.decode_time + self.durations.sum_next(skipped).cast_signed();
+        self.duration = [self.durations.next().unwrap_or(0)];
+        if let Some((next, gaps)) = &mut self.sync {
+            while let Some(before) = next.filter(|&next| next < u64::from(number)) {
+                *next = gaps.next().map(|gap| before + u64::from(gap));
+            }
+            self.is_sync = [*next == Some(number.into())];
+        }
+        let [duration] = self.duration;
+        self.decode_time = decode_time + i64::from(duration);
+        self.number = number + 1;
+        Some(SampleBatch {
+            decode_time,
+            sizes: &self.size,
+            durations: &self.duration,
+            composition_offsets: &self.composition_offset,
+            sync: &self.is_sync,
+        })
     }
 }
 

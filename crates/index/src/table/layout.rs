@@ -7,7 +7,7 @@
 //! usually none.
 
 use crate::table::{
-    column::{Column, ColumnBuilder, Values},
+    column::{Column, Values},
     positions::{Positions, PositionsIter},
 };
 use std::ops::Range;
@@ -78,7 +78,7 @@ impl TrackLayout {
 }
 
 impl ChunkPositions {
-    fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Separate(positions) => positions.heap_bytes(),
             Self::Interleaved { gaps, others } => {
@@ -96,101 +96,6 @@ impl Layout {
             [TrackLayout { chunks: ChunkPositions::Separate(positions), .. }] => !positions.is_ascending(),
             _ => false,
         }
-    }
-}
-
-/// Describes the chunks of several tracks relative to each other. Returns `None` if chunks overlap
-/// or do not ascend, or if separate offsets would take less memory, by an estimate.
-pub(crate) fn interleave(tracks: Vec<impl Iterator<Item = Chunk>>) -> Option<Vec<ChunkPositions>> {
-    if !(2..=MAX_TRACKS).contains(&tracks.len()) {
-        return None;
-    }
-    let count = tracks.len();
-    let mut tracks: Vec<_> = tracks.into_iter().map(|chunks| Interleaved::new(chunks, count)).collect();
-    let mut passed = vec![0_u32; count];
-    let mut end = 0;
-    let mut separate_bits = 0;
-    loop {
-        let left = tracks.iter().enumerate().filter(|(_, track)| !track.is_done);
-        let Some((number, _)) = left.min_by_key(|(_, track)| track.offset) else { break };
-        let track = tracks.get_mut(number)?;
-        let gap = track.offset.checked_sub(end)?;
-        end = track.until;
-        // A Rice code is some 2 bits longer than log2 of the value.
-        separate_bits += u64::from((track.offset - track.end).max(1).ilog2() + 2);
-        track.end = end;
-        track.advance(u32::try_from(gap).ok()?, number, &passed);
-        *passed.get_mut(number)? += 1;
-    }
-    let positions: Vec<_> = (0..).zip(tracks).map(|(number, track)| track.finish(number)).collect();
-    let bytes: usize = positions.iter().map(ChunkPositions::heap_bytes).sum();
-    // Some 100 bytes of each packed column are its header, directory and padding.
-    let separate = separate_bits / 8 + 100 * count as u64;
-    ((bytes as u64) < separate).then_some(positions)
-}
-
-/// Positions of one track's chunks while they are described relative to those of other tracks.
-struct Interleaved<I> {
-    chunks: I,
-    /// True once all chunks have been described.
-    is_done: bool,
-    /// Start and end of the next chunk, in bytes from the start of the object.
-    offset: u64,
-    until: u64,
-    /// End of the track's last chunk, in bytes from the start of the object.
-    end: u64,
-    gaps: ColumnBuilder,
-    /// For each track, how many of its chunks lie before each chunk of this one.
-    others: Vec<Passed>,
-}
-
-/// The chunks of another track between two chunks of a track.
-#[derive(Default)]
-struct Passed {
-    /// Number of the other track's chunks before this track's last chunk.
-    until: u32,
-    counts: ColumnBuilder,
-}
-
-impl<I: Iterator<Item = Chunk>> Interleaved<I> {
-    fn new(chunks: I, tracks: usize) -> Self {
-        let others = (0..tracks).map(|_| Passed::default()).collect();
-        let gaps = ColumnBuilder::default();
-        let mut track = Self { chunks, is_done: false, offset: 0, until: 0, end: 0, gaps, others };
-        track.read_next();
-        track
-    }
-
-    #[inline]
-    fn read_next(&mut self) {
-        match self.chunks.next() {
-            // The size is not kept: a copy of both numbers, as one, would wait until each is in
-            // memory, which takes as long as all else here.
-            Some(chunk) => {
-                self.offset = chunk.offset;
-                self.until = chunk.offset.saturating_add(chunk.bytes);
-            }
-            None => self.is_done = true,
-        }
-    }
-
-    /// Describes the next chunk: the bytes before it, and the number of chunks of each track before
-    /// it. `number` is that of this track.
-    fn advance(&mut self, gap: u32, number: usize, passed: &[u32]) {
-        self.read_next();
-        self.gaps.push(gap);
-        for (other, (track, &count)) in self.others.iter_mut().zip(passed).enumerate() {
-            if other != number {
-                track.counts.push(count - track.until);
-                track.until = count;
-            }
-        }
-    }
-
-    fn finish(self, number: usize) -> ChunkPositions {
-        let others = (0..).zip(self.others).filter(|(other, _)| *other != number);
-        let others = others.map(|(other, passed)| (other, passed.counts.finish())).collect();
-        ChunkPositions::Interleaved { gaps: self.gaps.finish(), others }
     }
 }
 

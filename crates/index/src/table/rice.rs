@@ -46,6 +46,16 @@ pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }
 
+/// Returns the difference of a zigzag code, modulo 2^32.
+const fn step(code: u32) -> u32 {
+    (code >> 1) ^ (code & 1).wrapping_neg()
+}
+
+/// Returns the lower 32 bits. Those above are 0 in the codes that a [`BitWriter`] wrote.
+fn low_half(bits: u64) -> u32 {
+    u32::try_from(bits & 0xffff_ffff).unwrap_or(0)
+}
+
 /// Reads a stream that [`BitWriter`] wrote, in this process or into a persisted index. A damaged
 /// stream gives wrong values, but no panic.
 #[derive(Debug, Clone, Default)]
@@ -102,11 +112,19 @@ impl<'a> BlockReader<'a> {
         self.left = u32::try_from(BLOCK).unwrap_or(1);
     }
 
-    #[inline]
-    fn value(&self, code: u64) -> u32 {
-        let step = if self.centred { unzigzag(code) } else { code.cast_signed() };
-        let value = i64::from(self.state.base).wrapping_add(step.wrapping_mul(self.state.unit.into()));
-        u32::try_from(value).unwrap_or(0)
+    /// Converts the codes of a block to values. All arithmetic is that of numbers of 32 bits, since
+    /// values have as many.
+    fn values(&self, codes: &[u32], out: &mut [u32]) {
+        let BlockState { base, unit } = self.state;
+        let pairs = out.iter_mut().zip(codes);
+        match (self.centred, unit) {
+            (true, 1) => pairs.for_each(|(out, &code)| *out = base.wrapping_add(step(code))),
+            (true, _) => {
+                pairs.for_each(|(out, &code)| *out = base.wrapping_add(step(code).wrapping_mul(unit)));
+            }
+            (false, 1) => pairs.for_each(|(out, &code)| *out = base.wrapping_add(code)),
+            (false, _) => pairs.for_each(|(out, &code)| *out = base.wrapping_add(code.wrapping_mul(unit))),
+        }
     }
 
     /// Fills `out`. Reading several codes from one word is three times as fast as one by one.
@@ -130,7 +148,7 @@ impl<'a> BlockReader<'a> {
     /// Skips values and returns their sum. Codes are not converted to values, as [`Self::fill`]
     /// does.
     pub(crate) fn sum(&mut self, count: u32) -> u64 {
-        let mut codes = [0_u64; BLOCK];
+        let mut codes = [0; BLOCK];
         let mut left = count;
         let mut sum = 0_u64;
         while left > 0 {
@@ -143,10 +161,11 @@ impl<'a> BlockReader<'a> {
             if !self.all_equal {
                 let codes = codes.get_mut(..some as usize).unwrap_or_default();
                 self.read_codes(codes);
-                let sum = |step: fn(u64) -> i64| {
-                    codes.iter().fold(0, |sum: i64, &code| sum.wrapping_add(step(code)))
+                steps = if self.centred {
+                    codes.iter().map(|&code| i64::from(step(code).cast_signed())).sum()
+                } else {
+                    codes.iter().map(|&code| i64::from(code)).sum()
                 };
-                steps = if self.centred { sum(unzigzag) } else { sum(u64::cast_signed) };
             }
             let of_base = i64::from(self.state.base).wrapping_mul(some.into());
             let of_steps = steps.wrapping_mul(self.state.unit.into());
@@ -157,12 +176,10 @@ impl<'a> BlockReader<'a> {
 
     fn fill_from_block(&mut self, out: &mut [u32]) {
         // All codes are read before they are converted, so that the conversion is vectorised.
-        let mut codes = [0_u64; BLOCK];
+        let mut codes = [0; BLOCK];
         let codes = codes.get_mut(..out.len()).unwrap_or_default();
         self.read_codes(codes);
-        for (value, &code) in out.iter_mut().zip(&*codes) {
-            *value = self.value(code);
-        }
+        self.values(codes, out);
     }
 
     /// Fills a block from each of four readers that are at the start of one. Reading the codes of
@@ -174,12 +191,12 @@ impl<'a> BlockReader<'a> {
                 reader.left = 0;
                 match reader.all_equal {
                     true => out.fill(reader.state.base),
-                    false => out.iter_mut().for_each(|value| *value = reader.value_of_next_code()),
+                    false => reader.fill_from_block(out),
                 }
             }
             return;
         }
-        let mut codes = [[0_u64; BLOCK]; 4];
+        let mut codes = [[0; BLOCK]; 4];
         let [codes_0, codes_1, codes_2, codes_3] = &mut codes;
         let [reader_0, reader_1, reader_2, reader_3] = &mut *readers;
         let codes_01 = codes_0.iter_mut().zip(codes_1);
@@ -191,33 +208,27 @@ impl<'a> BlockReader<'a> {
         }
         for ((reader, codes), out) in readers.iter_mut().zip(&codes).zip(out) {
             reader.left = 0;
-            for (value, &code) in out.iter_mut().zip(codes) {
-                *value = reader.value(code);
-            }
+            reader.values(codes, out);
         }
-    }
-
-    fn value_of_next_code(&mut self) -> u32 {
-        let code = self.read_code();
-        self.value(code)
     }
 
     /// Reads one code of a block whose values differ.
     #[inline]
-    fn read_code(&mut self) -> u64 {
+    fn read_code(&mut self) -> u32 {
         let word = self.peek();
-        let ones = word.leading_ones();
+        // The argument is never 0, which would need a branch.
+        let ones = (!word | 1).leading_zeros();
         if ones >= ESCAPE {
             self.bit += ESCAPE as usize;
-            return self.take(RAW_BITS);
+            return low_half(self.take(RAW_BITS));
         }
         self.bit += (ones + 1 + self.k) as usize;
         // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
-        u64::from(ones) << self.k | word << (ones + 1) >> 1 >> (63 - self.k)
+        ones << self.k | low_half(word << (ones + 1) >> 1 >> (63 - self.k))
     }
 
     /// Reads the next codes of a block, several from one word.
-    fn read_codes(&mut self, codes: &mut [u64]) {
+    fn read_codes(&mut self, codes: &mut [u32]) {
         // Number of bits of `word` that belong to the stream. Zeros follow them.
         const FRESH: u32 = 56;
         let k = self.k;
@@ -236,13 +247,13 @@ impl<'a> BlockReader<'a> {
             }
             if ones >= ESCAPE {
                 self.bit += (FRESH - fresh + ESCAPE) as usize;
-                *code = self.take(RAW_BITS);
+                *code = low_half(self.take(RAW_BITS));
                 (word, fresh) = (self.peek(), FRESH);
                 continue;
             }
             // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
             let rest = word << ones << 1;
-            *code = (u64::from(ones) << k) | (rest >> 1 >> (63 - k));
+            *code = ones << k | low_half(rest >> 1 >> (63 - k));
             word = rest << k;
             fresh -= len;
         }
@@ -276,7 +287,9 @@ mod tests {
                 self.bit += ESCAPE as usize;
                 self.take(RAW_BITS)
             };
-            self.value(code)
+            let step = if self.centred { unzigzag(code) } else { code.cast_signed() };
+            let value = i64::from(self.state.base) + step * i64::from(self.state.unit);
+            u32::try_from(value).unwrap()
         }
     }
 

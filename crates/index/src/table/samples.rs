@@ -1,8 +1,10 @@
 //! The sample table of a track.
 
 use crate::table::{
+    chunk_block::OneByOne,
     column::{Column, ColumnBuilder, Values},
-    layout::{self, ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
+    interleaving::interleave,
+    layout::{ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
     positions::PositionsBuilder,
     presentation::Presentation,
     rice::{BLOCK, zigzag},
@@ -237,8 +239,8 @@ impl SampleTable {
     /// other, if that is smaller.
     pub(crate) fn interleave(tables: &mut [&mut Self]) {
         let chunks = tables.iter().map(|table| table.layout.track(table.track)?.ascending_chunks());
-        let chunks: Option<Vec<_>> = chunks.collect();
-        let Some(positions) = chunks.and_then(layout::interleave) else { return };
+        let chunks: Option<Vec<_>> = chunks.map(|chunks| chunks.map(OneByOne)).collect();
+        let Some(positions) = chunks.and_then(interleave) else { return };
         for (table, chunks) in tables.iter_mut().zip(positions) {
             let track = table.track;
             if let Some(laid) = Arc::make_mut(&mut table.layout).tracks.get_mut(track) {
@@ -309,6 +311,70 @@ impl SampleTable {
             decode_time += i64::from(duration);
             timing
         })
+    }
+
+    /// Calls `each` for each sync sample in order, with its index, its decode time, its composition
+    /// time, and the earliest composition time of the samples up to the next sync sample. Times are
+    /// on the output timeline, in track ticks.
+    pub(crate) fn each_gop(&self, mut each: impl FnMut(u32, i64, i64, i64)) {
+        let Range { start, end } = self.in_columns(&(0..u32::MAX));
+        let mut decode_time = self.decode_time_in_columns(start);
+        let mut durations = self.durations.iter_from(start);
+        let mut compositions = self.compositions.as_ref().map(|column| column.bulk_from(start));
+        let mut sync = self.sync_from_in_columns(start);
+        let in_table = |next: Option<u64>| next.and_then(|next| u32::try_from(next).ok()).unwrap_or(u32::MAX);
+        let mut next_sync = sync.as_ref().map_or(start, |(next, _)| in_table(*next));
+        let (mut duration_block, mut composition_block) = ([0; BLOCK], [0; BLOCK]);
+        let mut gop: Option<(u32, i64, i64, i64)> = None;
+        let mut number = start;
+        while number < end {
+            let duration_count = durations.fill(&mut duration_block);
+            let durations = duration_block.get(..duration_count.min((end - number) as usize));
+            let mut durations = durations.unwrap_or_default();
+            compositions.iter_mut().for_each(|values| _ = values.fill(&mut composition_block));
+            let mut packed = composition_block.as_slice();
+            if durations.is_empty() {
+                break;
+            }
+            while !durations.is_empty() {
+                if number == next_sync {
+                    if let Some((index, decoded, composed, earliest)) = gop {
+                        each(index, decoded, composed, earliest);
+                    }
+                    let composed =
+                        packed.first().map_or(0, |&packed| composition(packed, self.composition_lift));
+                    let composed = decode_time + i64::from(composed);
+                    gop = Some((number - start, decode_time, composed, composed));
+                    next_sync = match &mut sync {
+                        None => number + 1,
+                        Some((next, gaps)) => {
+                            // The numbers of a damaged column may not ascend.
+                            while next.is_some_and(|next| next <= u64::from(number)) {
+                                *next = next.and_then(|last| Some(last + u64::from(gaps.next()?)));
+                            }
+                            in_table(*next)
+                        }
+                    };
+                }
+                let some = durations.len().min((next_sync - number) as usize);
+                let (now, later) = durations.split_at(some);
+                let (now_packed, later_packed) = packed.split_at(some);
+                let mut earliest = i64::MAX;
+                for (&duration, &packed) in now.iter().zip(now_packed) {
+                    let offset = composition(packed, self.composition_lift);
+                    earliest = earliest.min(decode_time + i64::from(offset));
+                    decode_time += i64::from(duration);
+                }
+                if let Some(gop) = &mut gop {
+                    gop.3 = gop.3.min(earliest);
+                }
+                number += u32::try_from(some).unwrap_or(u32::MAX);
+                (durations, packed) = (later, later_packed);
+            }
+        }
+        if let Some((index, decoded, composed, earliest)) = gop {
+            each(index, decoded, composed, earliest);
+        }
     }
 
     /// Returns the earliest start and the latest end of any sample that plays, in track ticks.
@@ -495,8 +561,36 @@ pub(crate) struct SampleTableBuilder {
 }
 
 impl SampleTableBuilder {
-    pub(crate) fn compositions(&self) -> u32 {
-        self.compositions.len()
+    /// Appends runs of equal composition offsets, until the column has `len` of them. Offsets that
+    /// are missing are 0.
+    pub(crate) fn extend_compositions(&mut self, runs: impl Iterator<Item = (i32, u32)>, len: u32) {
+        let mut left = len.saturating_sub(self.compositions.len());
+        // Most runs of usual video have one sample. These are taken together.
+        let mut block = [0; BLOCK];
+        let mut filled = 0;
+        let (mut least, mut largest) = self.composition_bounds.unwrap_or((i32::MAX, i32::MIN));
+        for (offset, count) in runs.chain([(0, u32::MAX)]) {
+            let count = count.min(left);
+            if count == 0 {
+                continue;
+            }
+            left -= count;
+            (least, largest) = (least.min(offset), largest.max(offset));
+            // Equal to `zigzag`, but in 32 bits.
+            let packed = (offset.cast_unsigned() << 1) ^ (offset >> 31).cast_unsigned();
+            if count == 1
+                && let Some(place) = block.get_mut(filled)
+            {
+                *place = packed;
+                filled += 1;
+                continue;
+            }
+            self.compositions.extend(block.get(..filled).unwrap_or_default());
+            filled = 0;
+            self.compositions.push_run(packed, count);
+        }
+        self.compositions.extend(block.get(..filled).unwrap_or_default());
+        self.composition_bounds = (least <= largest).then_some((least, largest));
     }
 
     pub(crate) fn push_compositions(&mut self, offset: i32, count: u32) {

@@ -25,6 +25,16 @@ impl ChunkOffsets {
         self.entries.len() / self.entry_len()
     }
 
+    /// Returns the offsets as they are stored, big-endian, if they have 32 bits.
+    pub fn narrow(&self) -> Option<&[[u8; 4]]> {
+        (!self.is_wide).then(|| self.entries.as_chunks().0)
+    }
+
+    /// Returns the offsets as they are stored, big-endian, if they have 64 bits.
+    pub fn wide(&self) -> Option<&[[u8; 8]]> {
+        self.is_wide.then(|| self.entries.as_chunks().0)
+    }
+
     /// Returns the offset of the chunk with this 0-based index.
     #[inline]
     pub fn get(&self, index: usize) -> Option<u64> {

@@ -98,6 +98,14 @@ impl SampleSizes {
         }
     }
 
+    /// Returns the entries as they are stored, big-endian, if they have 32 bits.
+    pub fn words(&self) -> Option<&[[u8; 4]]> {
+        match self {
+            Self::Table { bits: 32, entries, .. } => Some(entries.as_chunks().0),
+            _ => None,
+        }
+    }
+
     /// Returns the sum of `count` sizes from a 0-based index on, or of those that there are.
     #[inline]
     pub fn sum(&self, first: u32, count: u32) -> u64 {

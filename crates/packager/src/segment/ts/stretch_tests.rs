@@ -81,7 +81,7 @@ proptest! {
             sync: &sync,
         };
         prop_assert_eq!(packets(&stream, &stretch, more), layout::packets(&stream, samples(&stretch, more)));
-        let first = stretch.first();
+        let first = stretch.one(0);
         prop_assert_eq!(packets(&stream, &first, more), layout::packets(&stream, samples(&first, more)));
     }
 }
