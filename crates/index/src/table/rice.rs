@@ -223,8 +223,7 @@ impl<'a> BlockReader<'a> {
             return low_half(self.take(RAW_BITS));
         }
         self.bit += (ones + 1 + self.k) as usize;
-        // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
-        ones << self.k | low_half(word << (ones + 1) >> 1 >> (63 - self.k))
+        ones << self.k | low_half(word >> (63 - self.k - ones)) & ((1 << self.k) - 1)
     }
 
     /// Reads the next codes of a block, several from one word.

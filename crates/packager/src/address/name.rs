@@ -2,6 +2,7 @@
 
 use latemux_index::title::TrackName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::borrow::Cow;
 
 /// Every character that a URL must escape: all but the unreserved ones of RFC 3986 §2.3.
 pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -45,7 +46,17 @@ pub(crate) fn displayed_rep_id(track: &TrackName) -> impl std::fmt::Display {
 /// Returns the name of a track in URLs: `STEM=BITRATE`, the stem percent-encoded. If the stem holds
 /// unreserved characters only, [`TrackName`] displays the same text.
 pub(crate) fn rep_id(track: &TrackName) -> String {
-    displayed_rep_id(track).to_string()
+    let mut id = String::new();
+    push_rep_id(&mut id, track);
+    id
+}
+
+/// Appends [`rep_id`]. Playlists hold it in each line, so that formatting it piece by piece would
+/// take most of their time.
+pub(super) fn push_rep_id(text: &mut String, track: &TrackName) {
+    text.push_str(&Cow::from(utf8_percent_encode(&track.stem, RESERVED)));
+    text.push('=');
+    text.push_str(&track.bitrate.to_string());
 }
 
 /// Appends the components of a base to a URL, each followed by `/`.

@@ -35,7 +35,7 @@
 
 use super::{
     DashTemplate, HlsContainer, IFrameNumber, Resource,
-    name::{KINDS, RESERVED},
+    name::{KINDS, RESERVED, push_rep_id},
     query::{QueryOptions, clip_of_folder, folder_of_clip},
     rep_id,
 };
@@ -174,7 +174,12 @@ pub(super) fn hds_url(name: &str, tracks: &[TrackName], clip: Clip) -> String {
 
 /// Returns the REPIDs of tracks, each with a hyphen before it.
 fn rep_ids_of(tracks: &[TrackName]) -> String {
-    tracks.iter().map(|track| format!("-{}", rep_id(track))).collect()
+    let mut ids = String::new();
+    for track in tracks {
+        ids.push('-');
+        push_rep_id(&mut ids, track);
+    }
+    ids
 }
 
 /// Returns the URL of an HDS fragment up to its number.

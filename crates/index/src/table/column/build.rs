@@ -8,8 +8,9 @@ use crate::table::{
 /// Builds a [`Column`] value by value, holding little more than the result.
 #[derive(Debug)]
 pub(crate) struct ColumnBuilder {
-    /// Number of values and their sum, without those in `block`.
+    /// Number of values, without those in `block`.
     len: u32,
+    /// Sum of these values, up to date as long as there are runs.
     total: u64,
     /// Runs so far. Empty once packing has turned out to be much smaller.
     runs: Vec<Run>,
@@ -85,7 +86,7 @@ impl ColumnBuilder {
         }
         let values = values.get(..(u32::MAX - self.len) as usize).unwrap_or(values);
         self.len += u32::try_from(values.len()).unwrap_or(0);
-        self.total += values.iter().map(|&value| u64::from(value)).sum::<u64>();
+        // From here on, the packer sums the values.
         if let Some(packer) = &mut self.packer {
             packer.extend(values);
         }
@@ -129,10 +130,10 @@ impl ColumnBuilder {
     /// Returns the column in its smallest encoding.
     pub(crate) fn finish(mut self) -> Column {
         self.flush();
-        let Self { len, total, runs, packer, .. } = self;
+        let Self { len, runs, packer, .. } = self;
         let form = match packer {
             Some(packer) if packer.runs_given_up || packer.bytes() < size_of_val::<[Run]>(&runs) => {
-                packer.finish(len, total)
+                packer.finish(len)
             }
             _ => match runs.as_slice() {
                 [] => ColumnEncoding::Constant { len, value: 0 },
@@ -217,9 +218,8 @@ impl Packer {
             self.directory.push(DirectoryEntry { before, byte });
             self.state = BlockState::default();
         }
-        self.stream.put_block(block, &mut self.state);
+        self.total += self.stream.put_block(block, &mut self.state);
         self.count += u32::try_from(block.len()).unwrap_or(0);
-        self.total += block.iter().map(|&value| u64::from(value)).sum::<u64>();
     }
 
     /// Returns the approximate size of the packed column in bytes.
@@ -227,12 +227,12 @@ impl Packer {
         size_of_val::<[DirectoryEntry]>(&self.directory) + self.stream.len() + self.filled * 2
     }
 
-    fn finish(mut self, len: u32, total: u64) -> ColumnEncoding {
+    fn finish(mut self, len: u32) -> ColumnEncoding {
         if self.filled > 0 {
             self.flush();
         }
         let directory = self.directory.into_boxed_slice();
         let stream = self.stream.finish();
-        ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))
+        ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total: self.total }))
     }
 }
