@@ -10,3 +10,4 @@ pub(crate) mod positions;
 pub mod presentation;
 pub(crate) mod rice;
 pub mod samples;
+pub(crate) mod syncs;

@@ -38,10 +38,12 @@ fn ends(samples: &[Sample]) -> Option<Range<u64>> {
     Some(first.offset.min(last.offset)..end(first).max(end(last)))
 }
 
-/// Returns the number of some tracks, up to four, and their samples, dealt out in chunks: for each
-/// chunk its track, its samples' sizes and the bytes before it. The tracks take turns as muxers write them, take turns
-/// with exceptions, or come in any order.
-fn interleaved() -> impl Strategy<Value = (Order, usize, Vec<(usize, Vec<u32>, u32)>)> {
+/// A chunk: its track, its samples' sizes and the bytes before it.
+type DealtChunk = (usize, Vec<u32>, u32);
+
+/// Returns the number of some tracks, up to four, and their samples, dealt out in chunks. The
+/// tracks take turns as muxers write them, take turns with exceptions, or come in any order.
+fn interleaved() -> impl Strategy<Value = (Order, usize, Vec<DealtChunk>)> {
     let order = prop_oneof![Just(Order::InTurn), Just(Order::Mostly), Just(Order::Any)];
     let gap = prop_oneof![8 => Just(0_u32), 1 => 1..5000_u32];
     // `build` takes no more samples for one chunk.

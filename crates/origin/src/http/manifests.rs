@@ -238,7 +238,8 @@ fn text_of(plan: &Plan) -> Result<Bytes, Error> {
     let mut text = BytesMut::new();
     for part in &plan.parts {
         match part {
-            Part::Inline(bytes) if plan.parts.len() == 1 => return Ok(bytes.clone()),
+            // A text that grew while it was written holds more memory than it needs.
+            Part::Inline(bytes) if plan.parts.len() == 1 => return Ok(Bytes::copy_from_slice(bytes)),
             Part::Inline(bytes) => text.extend_from_slice(bytes),
             Part::Source(_) => return Err(Error::Internal("a manifest that needs media")),
         }
@@ -250,5 +251,6 @@ fn text_of(plan: &Plan) -> Result<Bytes, Error> {
 fn compress(text: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::default());
     encoder.write_all(text).ok()?;
-    encoder.finish().ok().map(Bytes::from)
+    // Without the unused part of the buffer, which would be kept as well.
+    encoder.finish().ok().map(|gzip| Bytes::from(gzip.into_boxed_slice()))
 }

@@ -58,7 +58,7 @@ impl BitWriter {
         self.bytes.into_boxed_slice()
     }
 
-    /// Writes one block of 1 to [`BLOCK`] values, and returns their sum. Further values are ignored.
+    /// Writes one block of 1 to [`BLOCK`] values and returns their sum. Further values are ignored.
     pub(crate) fn put_block(&mut self, values: &[u32], state: &mut BlockState) -> u64 {
         let values = values.get(..BLOCK).unwrap_or(values);
         let min = values.iter().fold(u32::MAX, |min, &v| min.min(v));
@@ -273,4 +273,52 @@ fn bits(codes: &[u32], largest: u32, k: u32) -> u32 {
         if quotient < ESCAPE { quotient + 1 + k } else { ESCAPE + RAW_BITS }
     });
     bits.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn small_values_have_the_same_usual_value(
+            values in prop::collection::vec(prop_oneof![0..9_u32, 0..SMALL, Just(SMALL - 1)], 1..=BLOCK),
+        ) {
+            prop_assert_eq!(usual_of_small(&values), usual(&values));
+        }
+
+        #[test]
+        fn codes_are_written_as_one_by_one(
+            codes in prop::collection::vec(prop_oneof![0..9_u32, 0..4000_u32, any::<u32>()], 0..=BLOCK),
+            k in 0..=MAX_K,
+            before in 0..64_u32,
+        ) {
+            let (mut together, mut alone) = (BitWriter::default(), BitWriter::default());
+            for writer in [&mut together, &mut alone] {
+                (0..before).for_each(|bit| writer.put(u64::from(bit % 3 == 0), 1));
+            }
+            together.put_codes(&codes, k);
+            for &code in &codes {
+                let quotient = code >> k;
+                (0..quotient.min(ESCAPE)).for_each(|_| alone.put(1, 1));
+                if quotient < ESCAPE {
+                    alone.put(0, 1);
+                    alone.put(u64::from(code & ((1 << k) - 1)), k);
+                } else {
+                    alone.put(code.into(), RAW_BITS);
+                }
+            }
+            prop_assert_eq!(together.len(), alone.len());
+            prop_assert_eq!(together.finish(), alone.finish());
+        }
+
+        #[test]
+        fn a_block_returns_the_sum_of_its_values(
+            values in prop::collection::vec(prop_oneof![0..9_u32, Just(u32::MAX), any::<u32>()], 1..=BLOCK),
+        ) {
+            let sum = BitWriter::default().put_block(&values, &mut BlockState::default());
+            prop_assert_eq!(sum, values.iter().map(|&value| u64::from(value)).sum::<u64>());
+        }
+    }
 }
