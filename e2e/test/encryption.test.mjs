@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { launchBrowser } from "../lib/browser.mjs";
 import { startLatemux } from "../lib/origin.mjs";
 import { PlayerPage } from "../lib/player-page.mjs";
+import { openShaka4 } from "../lib/shaka-4.mjs";
 import { TITLE, watch } from "../lib/viewing.mjs";
 
 const library = fileURLToPath(new URL("../../samples/library", import.meta.url));
@@ -20,12 +21,16 @@ const KEYS = {
   ],
 };
 
+/** The only key of a title in Smooth Streaming. */
+const ONE_KEY = { keys: [{ kid: KEYS.keys[0].kid, key: KEYS.keys[0].key }] };
+
 /** The schemes of each origin. */
 const RULES = {
   whole: 'hls_ts = "aes-128"\nhls_fmp4 = "aes-128"',
   sampleAes: 'hls_ts = "sample-aes"',
   cenc: 'dash = "cenc"\nhls_fmp4 = "cenc"',
   cbcs: 'dash = "cbcs"\nhls_fmp4 = "cbcs"',
+  piff: 'mss = "piff"\nsystems = ["playready", "clearkey"]',
 };
 
 const config = (keys, schemes) => `
@@ -41,9 +46,9 @@ let browser;
 const origins = {};
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "latemux-keys-"));
-  const keys = join(folder, "keys.json");
-  await writeFile(keys, JSON.stringify(KEYS));
   const start = async ([name, schemes]) => {
+    const keys = join(folder, `${name}.json`);
+    await writeFile(keys, JSON.stringify(name === "piff" ? ONE_KEY : KEYS));
     const path = join(folder, `${name}.toml`);
     await writeFile(path, config(keys, schemes));
     origins[name] = await startLatemux(["serve", library, "--listen", "127.0.0.1:0", "--config", path]);
@@ -78,6 +83,17 @@ for (const scheme of ["cenc", "cbcs"]) {
     });
   }
 }
+
+test("Shaka Player 4 plays, switches and seeks in PIFF (Smooth Streaming)", async () => {
+  const query = { licence: `/${TITLE.title}/keys/clearkey`, kid: kids[0] };
+  const viewer = await openShaka4(browser, origins.piff, `${TITLE.title}/Manifest`, query);
+  try {
+    await watch(viewer);
+    assert.deepEqual(await viewer.errors(), []);
+  } finally {
+    await viewer.close();
+  }
+});
 
 test("the page plays a title in HLS that is not served in DASH", async () => {
   const viewer = await PlayerPage.open(browser, origins.whole.address, { title: TITLE.title });

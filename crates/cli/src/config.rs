@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use latemux_cache::{Cache, Records};
-use latemux_origin::OriginConfig;
+use latemux_origin::{OriginConfig, config::DrmRule};
 use latemux_storage::{Options, open::without_secrets};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -175,7 +175,14 @@ impl Config {
         let own = [&mut self.source, &mut storage.s3_endpoint].into_iter().flatten();
         let mirrors = storage.mirror.iter_mut();
         let mirrors = mirrors.flat_map(|mirror| [Some(&mut mirror.location), mirror.s3_endpoint.as_mut()]);
-        let addresses = own.chain(mirrors.flatten());
+        let keys = self.origin.drm.iter_mut().map(|rule| &mut rule.keys);
+        let key_servers = keys.flat_map(|keys| {
+            // A variable is named, but a value may be a password.
+            let values = keys.headers.values_mut().filter(|value| !value.starts_with(DrmRule::ENV));
+            values.for_each(|value| "...".clone_into(value));
+            [&mut keys.cpix, &mut keys.json, &mut keys.speke].into_iter().flatten()
+        });
+        let addresses = own.chain(mirrors.flatten()).chain(key_servers);
         for address in addresses.filter(|address| address.contains("://")) {
             *address = match without_secrets(address) {
                 public if public == *address => public,
@@ -351,6 +358,16 @@ mod tests {
         assert_eq!((config.storage.streams, config.storage.chunk), (StreamCount::AtMost(8), 1 << 20));
         config.apply(&flags("latemux serve x --storage-streams auto"));
         assert_eq!(config.storage.streams, StreamCount::Auto);
+    }
+
+    #[test]
+    fn secrets_of_key_servers_are_not_printed() {
+        let text = "[[drm]]\nkeys.speke = 'https://user:hidden1@keys.example/v2?token=hidden2'\n\
+                    keys.headers = { Authorization = 'Bearer hidden3', Other = 'env:KEYS_AUTH' }\n\
+                    [[drm]]\nkeys.json = 'https://keys.example/{title}?token=hidden4'";
+        let printed = toml::to_string(&Config::parse(text).unwrap().without_secrets()).unwrap();
+        assert!(!printed.contains("hidden"), "{printed}");
+        assert!(printed.contains("keys.example/v2") && printed.contains("env:KEYS_AUTH"), "{printed}");
     }
 
     #[test]

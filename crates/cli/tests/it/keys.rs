@@ -1,11 +1,16 @@
 //! `latemux keys`: files of random keys, which `latemux serve` takes, and lists of a title's keys.
 
 use crate::{
+    client::get,
     crawl::crawl,
     server::{Server, samples},
 };
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -99,6 +104,55 @@ fn keys_of_a_title_are_listed_without_the_keys() {
         let (is_listed, said) = latemux(&["keys", title, "--config", &config]);
         assert!(!is_listed && said.contains(reason), "{said}");
     }
+}
+
+/// Returns all forms in which a key could be written.
+fn forms([_, digits]: [&str; 2]) -> Vec<Vec<u8>> {
+    let number = u128::from_str_radix(digits, 16).unwrap();
+    let bytes = number.to_be_bytes();
+    let text = [
+        digits.to_owned(),
+        digits.to_uppercase(),
+        STANDARD_NO_PAD.encode(bytes),
+        URL_SAFE_NO_PAD.encode(bytes),
+    ];
+    let raw = [bytes.to_vec(), number.to_le_bytes().to_vec()];
+    let list = format!("{bytes:?}").into_bytes();
+    text.into_iter().map(String::into_bytes).chain(raw).chain([list]).collect()
+}
+
+/// No response, log line, metric or printed configuration holds a key: in all schemes, with and
+/// without errors.
+#[test]
+fn keys_appear_only_in_their_delivery() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = encrypting(folder.path(), &[(VIDEO, "video"), (AUDIO, "audio")]);
+    let text = fs::read_to_string(&config).unwrap();
+    let other = "hls_ts = \"sample-aes\"\nhls_fmp4 = \"aes-128\"\n";
+    let log = "\n[log]\nfilter = \"trace\"\n";
+    fs::write(&config, text.replace("hls_fmp4 = \"cbcs\"\n", other) + log).unwrap();
+    let config = config.display().to_string();
+    let server = Server::start(&samples(), &["--config", &config, "--admin", "127.0.0.1:0"], &[]);
+    let mut seen = BTreeMap::new();
+    for manifest in [".mpd", ".m3u8", ".m3u8?hls_fmp4"] {
+        let found = crawl(server.address, &[format!("/lighthouse.mp4/{manifest}")]);
+        seen.extend(found.into_iter().filter(|(url, _)| !url.contains(".key")));
+    }
+    for url in ["/lighthouse.mp4/Manifest", "/lighthouse.mp4/keys/nothing.key", "/api/library", "/"] {
+        seen.insert(url.to_owned(), get(server.address, url));
+    }
+    let delivered = get(server.address, &format!("/lighthouse.mp4/keys/{}.key", VIDEO[0]));
+    seen.insert("metrics".to_owned(), get(server.admin.unwrap(), "/metrics"));
+    let log = server.stop();
+    let (_, printed) = latemux(&["serve", "--config", &config, "--print-config"]);
+    let needles = [forms(VIDEO), forms(AUDIO)].concat();
+    let holds = |text: &[u8]| needles.iter().any(|key| text.windows(key.len()).any(|part| part == key));
+    assert!(holds(&delivered.body), "the search finds a key where it is");
+    assert!(seen.len() > 60 && log.lines().count() > seen.len(), "{} responses", seen.len());
+    for (url, answer) in &seen {
+        assert!(!holds(&answer.body) && !holds(format!("{:?}", answer.headers).as_bytes()), "{url}");
+    }
+    assert!(!holds(log.as_bytes()) && !holds(printed.as_bytes()), "{log}{printed}");
 }
 
 /// `pack --config` writes what `serve --config` sends.

@@ -79,7 +79,7 @@ pub struct KeysConfig {
 
 impl DrmRule {
     /// The start of a value that names an environment variable.
-    pub(crate) const ENV: &str = "env:";
+    pub const ENV: &str = "env:";
     /// The value of [`Self::serve_keys`] that needs no token.
     pub(crate) const OPEN: &str = "open";
 
