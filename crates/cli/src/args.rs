@@ -153,6 +153,9 @@ pub(crate) struct Inspect {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Find closed captions: reads up to 8 segments of each video, of 16 MiB at most
+    #[arg(long)]
+    pub(crate) captions: bool,
     /// Target duration of segments
     #[arg(long, value_name = "DURATION", default_value_t = segment_duration())]
     pub(crate) segment_duration: TimeSpan,

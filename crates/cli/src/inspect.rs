@@ -1,7 +1,7 @@
 //! `latemux inspect`: shows the tracks of a file or title, their bit rates in manifests, and the
 //! problems found.
 
-use crate::{args, location::error_at, serve::say};
+use crate::{args, captions, location::error_at, serve::say};
 use anyhow::{Result, ensure};
 use latemux_index::{
     Title,
@@ -35,13 +35,25 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
     let config =
         OriginConfig { segment_duration: duration.0, any_extension: true, ..OriginConfig::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let title = runtime.block_on(async {
+    let (title, captions) = runtime.block_on(async {
         let (storage, key) = latemux_storage::open::open_object(&flags.target, &flags.storage.options())?;
         let origin = Origin::new(storage, config);
-        origin.title(key.as_str()).await.map_err(|error| error_at(&flags.target, &key, &error))
+        let title = origin.title(key.as_str()).await;
+        let title = title.map_err(|error| error_at(&flags.target, &key, &error))?;
+        let captions = if flags.captions { Some(captions::find(&origin, &title).await?) } else { None };
+        anyhow::Ok((title, captions))
     })?;
-    let report = report(&title);
-    say(&if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { text(&report) })
+    let mut report = report(&title);
+    let mut found = String::new();
+    if let Some(captions) = captions {
+        found = captions::text(&captions);
+        report["captions"] = captions;
+    }
+    say(&if flags.json {
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
+    } else {
+        text(&report) + &found
+    })
 }
 
 /// Makes the report as JSON. The text form is made from the JSON, so both agree.

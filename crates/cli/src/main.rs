@@ -3,6 +3,7 @@
 mod address;
 mod args;
 mod cache_folder;
+mod captions;
 mod capture;
 mod check;
 mod config;

@@ -225,6 +225,7 @@ impl TrackDescription {
             language: self.language,
             purpose: self.purpose,
             label: self.label,
+            captions: None,
             sample_entry: self.sample_entry,
             codec: self.codec,
             matrix: self.matrix,

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
-    codec::{Codec, Config},
+    codec::{Codec, Config, captions::CaptionChannel},
     matrix::Matrix,
 };
 use std::sync::Arc;
@@ -81,6 +81,8 @@ pub struct Track {
     pub purpose: Purpose,
     /// Name for viewers, such as "Director's commentary", if one is stated.
     pub label: Option<Arc<str>>,
+    /// Closed captions within the video, if a server manifest declares them; empty for none.
+    pub captions: Option<Arc<[Captions]>>,
     /// The sample entry all its samples use, in ISO form: see
     /// [`iso_entry`](latemux_isobmff::codec::iso_entry).
     pub sample_entry: SampleEntry,
@@ -108,6 +110,15 @@ pub struct Track {
     /// means the object itself. Samples at a location are served once [`MediaIndex::of_media`] has
     /// seen the object there.
     pub location: Option<Arc<str>>,
+}
+
+/// One channel of closed captions, as a server manifest declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captions {
+    /// The channel.
+    pub channel: CaptionChannel,
+    /// Its language.
+    pub language: Language,
 }
 
 /// Video, audio or text.
@@ -175,6 +186,15 @@ impl MediaIndex {
         if let Some(track) = self.tracks.get_mut(track) {
             track.purpose = purpose;
             track.label = label;
+        }
+        self
+    }
+
+    /// Declares the closed captions of one track (an index into [`Self::tracks`]).
+    #[must_use]
+    pub fn with_captions(mut self, track: usize, captions: Arc<[Captions]>) -> Self {
+        if let Some(track) = self.tracks.get_mut(track) {
+            track.captions = Some(captions);
         }
         self
     }

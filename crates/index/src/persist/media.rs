@@ -155,6 +155,8 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
         kind,
         purpose,
         label,
+        // Only a server manifest declares them.
+        captions: None,
         handler,
         enabled,
         timescale,

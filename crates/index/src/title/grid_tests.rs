@@ -52,6 +52,7 @@ pub(crate) fn track_of(
         sample_description: 1,
         purpose: Purpose::default(),
         label: None,
+        captions: None,
         location: None,
     }
 }

@@ -24,7 +24,8 @@ use crate::{
         cut_points::{CutPoints, CutTrack},
     },
     media::{
-        MediaIndex, Samples, Track, TrackKind, fragment_samples::KnownFragments, thumbnails::ThumbnailTrack,
+        Captions, MediaIndex, Samples, Track, TrackKind, fragment_samples::KnownFragments,
+        thumbnails::ThumbnailTrack,
     },
     table::samples::Sample,
 };
@@ -185,9 +186,10 @@ impl Title {
         let mut digest = Xxh3::new();
         digest.update(&title.fingerprint.to_le_bytes());
         for track in &title.tracks {
-            let Track { language, purpose, label, .. } = title.track(track);
+            let Track { language, purpose, label, captions, .. } = title.track(track);
             let at = format!("{}:{}:{}", track.object, track.track, track.name);
-            digest.update(format!("{at} {language} {purpose:?} {label:?};").as_bytes());
+            let stated = format!("{at} {language} {purpose:?} {label:?} {captions:?};");
+            digest.update(stated.as_bytes());
         }
         title.fingerprint = digest.digest128();
         title.with_thumbnails(pictures.into_iter().map(|of| (of.object, of.track, Some(of.name))))
@@ -269,6 +271,13 @@ impl Title {
     /// Finds thumbnails by their name in URLs.
     pub fn find_thumbnails(&self, name: &TrackName) -> Option<&TitleThumbnails> {
         self.thumbnails.iter().find(|thumbnails| &thumbnails.name == name)
+    }
+
+    /// Returns the closed captions in the selected video, as one of its tracks declares them: empty
+    /// if there are none, and `None` if nothing declares them.
+    pub fn captions(&self) -> Option<&[Captions]> {
+        let videos = self.of_kind(TrackKind::Video);
+        videos.filter_map(|i| self.track(&self.tracks[i]).captions.as_deref()).next()
     }
 
     fn with_thumbnails(

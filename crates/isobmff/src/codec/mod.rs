@@ -9,6 +9,7 @@ mod av1;
 mod av1_sequence;
 mod avc;
 mod avc_slice;
+pub mod captions;
 mod children;
 mod colour;
 mod description;

@@ -9,7 +9,7 @@ use crate::{
 use futures_util::future::join_all;
 use latemux_index::{
     IndexError, MediaIndex, Track,
-    media::{Purpose, TrackKind},
+    media::{Captions, Purpose, TrackKind},
     title::{NamedTrack, TitleProblem, TrackName},
 };
 use latemux_isobmff::boxes::mdhd::Language;
@@ -54,6 +54,8 @@ pub(crate) struct ChosenTracks {
     languages: Vec<(usize, usize, Language)>,
     /// Purposes and labels of tracks for which the manifest states some, by object and track.
     purposes: Vec<(usize, usize, Purpose, Option<Arc<str>>)>,
+    /// Closed captions that the manifest declares, by object and track.
+    captions: Vec<(usize, usize, Arc<[Captions]>)>,
     /// Grids of tiles that the manifest states, by object and track of thumbnails.
     tiles: Vec<(usize, usize, String)>,
 }
@@ -70,6 +72,11 @@ impl ChosenTracks {
             if let Some(index) = indexes.get_mut(*object) {
                 let altered = MediaIndex::clone(index).with_purpose(*track, *purpose, label.clone());
                 *index = Arc::new(altered);
+            }
+        }
+        for (object, track, captions) in &self.captions {
+            if let Some(index) = indexes.get_mut(*object) {
+                *index = Arc::new(MediaIndex::clone(index).with_captions(*track, captions.clone()));
             }
         }
         for (object, track, tiles) in &self.tiles {
@@ -124,6 +131,7 @@ pub(crate) async fn manifest_sources(
                 if let (Some(language), false) = (&element.language, track.language.is_known()) {
                     chosen.languages.push((object, number, language.clone()));
                 }
+                chosen.captions.extend(element.captions.clone().map(|captions| (object, number, captions)));
                 let (purpose, label) = element.purpose(track);
                 if (purpose, &label) != (track.purpose, &track.label) {
                     chosen.purposes.push((object, number, purpose, label));

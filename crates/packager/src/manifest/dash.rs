@@ -27,7 +27,7 @@ use crate::{
     sizes::min_buffer_millis,
 };
 use adaptation::{AdaptationSet, Representation};
-use latemux_index::media::TrackKind;
+use latemux_index::media::{Captions, TrackKind};
 use latemux_isobmff::{
     Time,
     codec::{Media, VideoRange},
@@ -92,7 +92,8 @@ pub(crate) fn mpd(
         .attr("minBufferTime", iso8601(i64::try_from(buffer).unwrap_or(i64::MAX).saturating_mul(1000)))
         .children();
     xml.tag("Period").attr("id", 1).attr("start", "PT0S").children();
-    let writer = MpdWriter::new(&sets, links, template, start);
+    let captions = title.captions().unwrap_or_default();
+    let writer = MpdWriter::new(&sets, (links, template), start, captions);
     for (number, set) in (1..).zip(&sets) {
         writer.write_set(&mut xml, number, (set, &sets))?;
     }
@@ -117,10 +118,17 @@ struct MpdWriter<'a> {
     main_language: Option<&'a str>,
     /// True if there is video that every display can show.
     has_sdr: bool,
+    /// Closed captions in the video.
+    captions: &'a [Captions],
 }
 
 impl<'a> MpdWriter<'a> {
-    fn new(sets: &'a [AdaptationSet<'a>], links: &'a Links<'a>, template: DashTemplate, start: Time) -> Self {
+    fn new(
+        sets: &'a [AdaptationSet<'a>],
+        (links, template): (&'a Links<'a>, DashTemplate),
+        start: Time,
+        captions: &'a [Captions],
+    ) -> Self {
         let all = || sets.iter().flat_map(|s| &s.representations);
         let main = all().find(|r| r.track.kind == TrackKind::Audio);
         let is_sdr = |r: &Representation<'_>| r.video().is_some_and(|v| v.range == VideoRange::Sdr);
@@ -130,6 +138,7 @@ impl<'a> MpdWriter<'a> {
             start,
             main_language: main.map(|r| r.track.language.as_str()),
             has_sdr: all().any(is_sdr),
+            captions,
         }
     }
 
@@ -176,6 +185,9 @@ impl<'a> MpdWriter<'a> {
         }
         if let Some(label) = set.label() {
             xml.tag("Label").text(label);
+        }
+        if kind == TrackKind::Video {
+            describe::captions(xml, self.captions);
         }
         describe::purpose(xml, first.track, is_foreign);
         let shared = set.shared_timeline();

@@ -7,8 +7,8 @@
 //!
 //! Many tools have written them over many years, so only the necessary elements are read. Unknown
 //! metas and params are ignored. All params but `trackID`, `trackName`, `tiles`,
-//! `label`, `role`, `accessibility` and `forced` are hints, because the boxes of the media are more
-//! precise.
+//! `label`, `role`, `accessibility`, `forced` and `captions` are hints, because the boxes of the
+//! media are more precise.
 
 mod parse;
 
@@ -21,7 +21,7 @@ use crate::{
 };
 use latemux_index::{
     Track,
-    media::{Purpose, Role, TrackKind},
+    media::{Captions, Purpose, Role, TrackKind},
     title::TrackName,
 };
 use latemux_isobmff::{
@@ -58,6 +58,8 @@ pub struct Element {
     pub role: Option<Role>,
     /// `forced`, or the role `forced-subtitle`, which replaces what the file states.
     pub forced: Option<bool>,
+    /// `captions`: the closed captions in the video.
+    pub captions: Option<Arc<[Captions]>>,
     /// `trackName`, if it differs from the element's name.
     pub name: Option<String>,
     /// Line of the document, 1-based.

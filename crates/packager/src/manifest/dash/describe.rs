@@ -4,9 +4,9 @@ use super::descriptor;
 use crate::manifest::xml::Xml;
 use latemux_index::{
     Track,
-    media::{Role, TrackKind},
+    media::{Captions, Role, TrackKind},
 };
-use latemux_isobmff::codec::{Audio, Config, Video, VideoRange};
+use latemux_isobmff::codec::{Audio, Config, Video, VideoRange, captions::CaptionChannel};
 
 /// Writes the colour of HDR video (DASH-IF IOP §6.2.5.1). The properties are essential, so that a
 /// player that does not know them ignores the set, only if there is SDR to play instead.
@@ -49,6 +49,23 @@ pub(super) fn purpose(xml: &mut Xml, track: &Track, is_foreign: bool) {
         }
     };
     descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
+}
+
+/// Writes an `Accessibility` for the closed captions of each standard (ANSI/SCTE 214-1 §7.2.3).
+pub(super) fn captions(xml: &mut Xml, captions: &[Captions]) {
+    let (mut cea608, mut cea708) = (Vec::new(), Vec::new());
+    for Captions { channel, language } in captions {
+        match channel {
+            CaptionChannel::Cea608(number) => cea608.push(format!("CC{number}={language}")),
+            CaptionChannel::Cea708(number) => cea708.push(format!("{number}=lang:{language}")),
+        }
+    }
+    for (standard, listed) in [("608", cea608), ("708", cea708)] {
+        if !listed.is_empty() {
+            let scheme = format!("urn:scte:dash:cc:cea-{standard}:2015");
+            descriptor(xml, "Accessibility", &scheme, listed.join(";"));
+        }
+    }
 }
 
 /// Writes `AudioChannelConfiguration` if channels are known, and Joint Object Coding if present.

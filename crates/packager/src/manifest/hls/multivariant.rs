@@ -8,7 +8,7 @@ use super::{
     muxing::muxed_audio,
     protocol_of,
     rates::Rates,
-    renditions::{Group, Renditions, groups},
+    renditions::{CAPTIONS_GROUP, Group, Renditions, groups, write_captions},
     thumbnails,
 };
 use crate::{
@@ -106,6 +106,7 @@ impl<'a> Multivariant<'a> {
         let subtitles = carried(self.title, TrackKind::Text, self.protocol);
         let subtitles = groups(self.title, &subtitles, self.protocol, "subtitles");
         self.write_groups("SUBTITLES", &subtitles, text)?;
+        write_captions(self.title.captions().unwrap_or_default(), text);
 
         // Returns one `None` if there are no groups, so that a variant without a group is written.
         fn or_none(groups: &[Group]) -> Vec<Option<&Group>> {
@@ -183,6 +184,9 @@ impl<'a> Multivariant<'a> {
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
         let names = variant.tracks.iter().map(|&i| self.title.tracks()[i].name.clone()).collect();
         let uri = self.links.hls_playlist(names, container_of(self.protocol));
+        // Without the attribute, some players list captions that do not exist.
+        let captions = video.and_then(|_| self.title.captions());
+        let captions = captions.map(|listed| if listed.is_empty() { "NONE" } else { CAPTIONS_GROUP });
         PlaylistTag::new("EXT-X-STREAM-INF")
             .plain("BANDWIDTH", variant.bitrate.peak.max(1))
             .plain("AVERAGE-BANDWIDTH", variant.bitrate.average.max(1))
@@ -193,6 +197,7 @@ impl<'a> Multivariant<'a> {
             .plain_if("VIDEO-RANGE", video.map(|(_, video)| range(video)))
             .quoted_if("AUDIO", variant.audio)
             .quoted_if("SUBTITLES", variant.subtitles)
+            .plain_if("CLOSED-CAPTIONS", captions)
             .write(text);
         text.push_str(&uri);
         text.push('\n');

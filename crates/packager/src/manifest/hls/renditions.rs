@@ -9,7 +9,7 @@ use crate::{
 };
 use latemux_index::{
     Title, Track,
-    media::{Purpose, Role},
+    media::{Captions, Purpose, Role},
     title::TrackName,
 };
 use latemux_text::language::shortest;
@@ -124,6 +124,27 @@ impl Renditions<'_> {
 
     fn uri(&self, track: &TrackName) -> String {
         self.links.hls_playlist(vec![track.clone()], super::container_of(self.protocol))
+    }
+}
+
+/// `CLOSED-CAPTIONS` of variants, quoted.
+pub(super) const CAPTIONS_GROUP: &str = "\"cc\"";
+
+/// Writes the `EXT-X-MEDIA` tags of closed captions, which have no playlist of their own.
+pub(super) fn write_captions(captions: &[Captions], playlist: &mut String) {
+    for (place, Captions { channel, language }) in captions.iter().enumerate() {
+        // NAME is unique in a group.
+        let before = captions.iter().take(place).filter(|other| other.language == *language).count();
+        let name = if before > 0 { format!("{language} {}", before + 1) } else { language.to_string() };
+        PlaylistTag::new("EXT-X-MEDIA")
+            .plain("TYPE", "CLOSED-CAPTIONS")
+            .plain("GROUP-ID", CAPTIONS_GROUP)
+            .quoted("NAME", &name)
+            .quoted("LANGUAGE", &shortest(language.as_str()))
+            .plain("DEFAULT", "NO")
+            .plain("AUTOSELECT", if before == 0 { "YES" } else { "NO" })
+            .quoted("INSTREAM-ID", &channel.to_string())
+            .write(playlist);
     }
 }
 

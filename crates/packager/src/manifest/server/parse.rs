@@ -2,10 +2,11 @@
 
 use super::{Element, ServerManifest};
 use crate::selection::filter::kind_name;
-use latemux_index::media::{Purpose, Role, TrackKind};
+use latemux_index::media::{Captions, Purpose, Role, TrackKind};
 use latemux_isobmff::boxes::mdhd::Language;
 use latemux_text::TextFormat;
 use roxmltree::{Document, Node, ParsingOptions};
+use std::sync::Arc;
 
 /// Largest accepted manifest, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -181,6 +182,13 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
     if let Some(label) = label.filter(|label| label.len() > MAX_LABEL) {
         return refuse(format!("the label has {} bytes", label.len()));
     }
+    let captions = match param(node, "captions").map(captions).transpose() {
+        Ok(Some(_)) if kind != TrackKind::Video => {
+            return refuse("captions of something else than video".to_owned());
+        }
+        Ok(captions) => captions,
+        Err(problem) => return refuse(problem),
+    };
     let language = node.attribute("systemLanguage").map(str::trim).and_then(Language::new);
     Ok(Element {
         kind,
@@ -192,6 +200,7 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
         label: label.map(str::to_owned),
         role,
         forced,
+        captions,
         name: param(node, "trackName")
             .filter(|name| *name != kind_name(kind) && !name.is_empty())
             .map(str::to_owned),
@@ -224,6 +233,24 @@ fn purpose(kind: TrackKind, node: Node<'_, '_>) -> Result<(Option<Role>, Option<
     };
     let is_stated = role.or(accessibility).is_some();
     Ok((is_stated.then_some(stated.role), forced))
+}
+
+/// Reads a list of closed captions such as `CC1=eng;SERVICE1=spa`. Fails with the problem, for
+/// people.
+fn captions(list: &str) -> Result<Arc<[Captions]>, String> {
+    let mut found: Vec<Captions> = Vec::new();
+    for item in list.split([';', ',']).map(str::trim).filter(|item| !item.is_empty()) {
+        let (channel, language) = item.split_once('=').unwrap_or((item, ""));
+        let wrong = || format!("wrong captions \"{}\"", shown(item));
+        let channel = channel.trim().parse().map_err(|why| format!("{}: {why}", wrong()))?;
+        let language = Language::new(language.trim()).filter(Language::is_known);
+        let language = language.ok_or_else(|| format!("{}: no language", wrong()))?;
+        if found.iter().any(|other| other.channel == channel) {
+            return Err(format!("{channel} is listed twice in captions"));
+        }
+        found.push(Captions { channel, language });
+    }
+    Ok(found.into())
 }
 
 fn listed(list: Option<&str>) -> impl Iterator<Item = &str> {
