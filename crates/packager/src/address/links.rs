@@ -9,7 +9,7 @@ use super::{
     key::{KEY_EXTENSION, KEYS, LICENCE},
     name_of, native, query, rep_id,
 };
-use crate::selection::{Extent, Selection};
+use crate::selection::{DashText, Extent, Selection};
 use latemux_index::title::TrackName;
 use latemux_protect::KeyId;
 
@@ -45,16 +45,29 @@ impl<'a> Links<'a> {
         }
     }
 
-    pub(crate) fn dash_initialization(&self) -> String {
+    /// Returns the form of text in DASH. Only native URLs can state one.
+    pub(crate) fn text(&self) -> DashText {
+        if self.profile == &Profile::Native { self.selection.text } else { DashText::Stored }
+    }
+
+    /// Returns `SegmentTemplate@initialization` of tracks that are sent in a form of text.
+    pub(crate) fn dash_initialization(&self, text: DashText) -> String {
         match self.profile {
-            Profile::Native => native::dash_initialization(&self.name),
+            Profile::Native => {
+                let selection = Selection { text, ..Selection::default() };
+                native::dash_initialization(&self.name) + &query::with(None, &selection)
+            }
             Profile::NginxVod(urls) => urls.dash_initialization(),
         }
     }
 
-    pub(crate) fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
+    /// Returns `SegmentTemplate@media` of tracks that are sent in a form of text.
+    pub(crate) fn dash_media(&self, template: DashTemplate, extent: Extent, text: DashText) -> String {
         match self.profile {
-            Profile::Native => native::dash_media(template, &self.name) + &self.query(extent),
+            Profile::Native => {
+                let selection = Selection { text, ..self.for_segments(extent) };
+                native::dash_media(template, &self.name) + &query::with(None, &selection)
+            }
             Profile::NginxVod(urls) => urls.dash_media(),
         }
     }

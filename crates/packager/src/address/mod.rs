@@ -72,8 +72,10 @@ impl Address {
         let native::Parsed { base, resource, clip } =
             native::parse(path, &options).ok_or(AddressError::NoSuchUrl)?;
         let order = options.order(&resource)?;
+        let text = options.text(&resource)?;
         let mut selection = options.selection()?;
         selection.order = order;
+        selection.text = text;
         selection.clip = clip.unwrap_or(selection.clip);
         Ok(Self { profile: Profile::Native, base, resource, selection })
     }

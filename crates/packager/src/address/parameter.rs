@@ -12,6 +12,9 @@ pub const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
 /// Name of the parameter that holds the order of samples in a media segment.
 pub(super) const ORDER: &str = "order";
 
+/// Name of the parameter that holds the form of text in DASH.
+pub(super) const TEXT: &str = "text";
+
 /// Folder of nginx-vod-module's form that precedes a clip's start, in milliseconds.
 pub(super) const CLIP_FROM: &str = "clipFrom";
 /// Folder of nginx-vod-module's form that precedes a clip's end, in milliseconds.

@@ -6,10 +6,10 @@
 use super::{
     AddressError, DashTemplate, HlsContainer, Resource,
     name::RESERVED,
-    parameter::{BEGIN, END, FILTER, MINIMUM_SEGMENT, ORDER},
+    parameter::{BEGIN, END, FILTER, MINIMUM_SEGMENT, ORDER, TEXT},
 };
 use crate::selection::{
-    Clip, SampleOrder, Selection,
+    Clip, DashText, SampleOrder, Selection,
     filter::{Filter, MAX_BYTES},
 };
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
@@ -21,11 +21,15 @@ const LONGEST_MINIMUM: Duration = Duration::from_secs(600);
 /// The value of [`ORDER`] for [`SampleOrder::Priority`].
 const PRIORITY: &str = "priority";
 
+/// The value of [`TEXT`] for [`DashText::Stpp`].
+const STPP: &str = "stpp";
+
 #[derive(Debug)]
 pub(super) struct QueryOptions {
     pub(super) template: DashTemplate,
     pub(super) container: HlsContainer,
     order: Result<SampleOrder, AddressError>,
+    text: Result<DashText, AddressError>,
     selection: Result<Selection, AddressError>,
 }
 
@@ -46,6 +50,7 @@ impl QueryOptions {
         let mut minimum = "";
         let mut filter = "";
         let mut order = "";
+        let mut text = "";
         for parameter in Parameters(query) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("hls_fmp4", "" | "true" | "1") => container = HlsContainer::Cmaf,
@@ -57,6 +62,7 @@ impl QueryOptions {
                 (END, value) => end = value,
                 (MINIMUM_SEGMENT, value) => minimum = value,
                 (ORDER, value) => order = value,
+                (TEXT, value) => text = value,
                 _ => {}
             }
         }
@@ -64,7 +70,7 @@ impl QueryOptions {
             let minimum_segment = minimum_segment(minimum)?;
             Ok(Selection { filter: self::filter(filter)?, clip, minimum_segment, ..Selection::default() })
         });
-        Self { template, container, order: self::order(order), selection }
+        Self { template, container, order: self::order(order), text: self::text(text), selection }
     }
 
     pub(super) fn selection(self) -> Result<Selection, AddressError> {
@@ -75,6 +81,11 @@ impl QueryOptions {
     /// parameter is ignored like any that is unknown.
     pub(super) fn order(&self, resource: &Resource) -> Result<SampleOrder, AddressError> {
         if resource.has_sample_order() { self.order.clone() } else { Ok(SampleOrder::Decode) }
+    }
+
+    /// Returns the form of text, for resources that depend on it.
+    pub(super) fn text(&self, resource: &Resource) -> Result<DashText, AddressError> {
+        if resource.has_text_form() { self.text.clone() } else { Ok(DashText::Stored) }
     }
 }
 
@@ -127,6 +138,7 @@ fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
         seconds(END, selection.clip.end()),
         seconds(MINIMUM_SEGMENT, selection.minimum_segment),
         (selection.order == SampleOrder::Priority).then(|| format!("{ORDER}={PRIORITY}")),
+        (selection.text == DashText::Stpp).then(|| format!("{TEXT}={STPP}")),
     ]
     .into_iter()
     .flatten()
@@ -189,6 +201,14 @@ fn order(value: &str) -> Result<SampleOrder, AddressError> {
             let problem = format!("neither decode nor {PRIORITY}");
             Err(AddressError::Malformed { parameter: ORDER, problem })
         }
+    }
+}
+
+fn text(value: &str) -> Result<DashText, AddressError> {
+    match value {
+        "" => Ok(DashText::Stored),
+        STPP => Ok(DashText::Stpp),
+        _ => Err(AddressError::Malformed { parameter: TEXT, problem: format!("not {STPP}") }),
     }
 }
 

@@ -109,6 +109,14 @@ impl Resource {
         }
     }
 
+    /// True for resources of DASH that depend on the form of text.
+    pub(super) fn has_text_form(&self) -> bool {
+        matches!(
+            self,
+            Self::DashManifest(_) | Self::DashInit(_) | Self::DashSegmentAt(..) | Self::DashSegment(..)
+        )
+    }
+
     /// True for one I-frame alone.
     fn is_iframe(&self) -> bool {
         matches!(self, Self::HlsIFrameTs(..) | Self::HlsIFrameCmaf(..) | Self::DashIFrame(..))

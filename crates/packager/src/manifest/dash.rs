@@ -208,7 +208,7 @@ impl<'a> MpdWriter<'a> {
             .tag("Representation")
             .attr("id", &r.id)
             .attr("bandwidth", r.bitrate.peak.clamp(1, u64::from(u32::MAX)))
-            .attr("codecs", &codec.rfc6381);
+            .attr("codecs", r.codecs());
         tag = match &codec.media {
             Media::Video(video) => video_attributes(tag, video, Picture::shown(r.track, video), r.frame_rate),
             Media::Audio(audio) => {
@@ -244,8 +244,8 @@ impl<'a> MpdWriter<'a> {
             .attr("timescale", timescale.get())
             .attr_if("presentationTimeOffset", (offset > 0).then_some(offset))
             .attr_if("startNumber", (self.template == DashTemplate::Number).then(|| representation.first + 1))
-            .attr("initialization", self.links.dash_initialization())
-            .attr("media", self.links.dash_media(self.template, extent))
+            .attr("initialization", self.links.dash_initialization(representation.text))
+            .attr("media", self.links.dash_media(self.template, extent, representation.text))
             .children();
         write_timeline(xml, timeline);
         xml.close();

@@ -12,7 +12,8 @@ use crate::{
     protection::Cover,
     segment::{
         MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, iframes, smooth,
-        text::TextForm, ts,
+        text::{CONVERTER, TextForm, TtmlSegment, is_made_ttml},
+        ts,
     },
     selection::{SampleOrder, Selected},
 };
@@ -115,6 +116,10 @@ impl<'a> Planner<'a> {
 
     pub(super) fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
         let (_, track) = find_carried(self.title, protocol, name)?;
+        if is_made_ttml(track, self.address.selection.text) {
+            let what = format_args!("ttml init {CONVERTER} {}", displayed_rep_id(name));
+            return Ok(self.init(track.kind, what, cmaf::ttml_init(track)));
+        }
         let Some(Sealing { cover, .. }) = self.sealing else {
             let what = format_args!("cmaf init {}", displayed_rep_id(name));
             return Ok(self.init(track.kind, what, cmaf::init(track)));
@@ -156,6 +161,13 @@ impl<'a> Planner<'a> {
         }
         let object = self.title.tracks()[index].object;
         let segment = find(index).filter(|segment| has_choice(track, segment, choice));
+        if is_made_ttml(track, self.address.selection.text) {
+            let Some(found) = &segment else {
+                return self.converted(index, segment, requested, TextForm::Wvtt(0));
+            };
+            let form = TextForm::Stpp(TtmlSegment::new(track, found));
+            return self.converted(index, segment, requested, form);
+        }
         if track.codec.config == Config::Tx3g {
             let form = TextForm::Wvtt(segment.as_ref().map_or(0, |segment| segment.number + 1));
             return self.converted(index, segment, requested, form);

@@ -61,7 +61,8 @@ impl Planner<'_> {
         let is_in_memory = self.title.objects()[title_track.object].inline.is_some();
         // All samples are at hand, so a cue over the edge of a segment can be read as a whole.
         let (samples, window) = match form {
-            TextForm::WebVttOfTs | TextForm::WebVttOfCmaf | TextForm::Ttml(_) if is_in_memory => {
+            TextForm::Wvtt(_) => (samples, None),
+            _ if is_in_memory => {
                 (self.with_neighbours(track, &segment, samples), Some(segment.start..segment.end))
             }
             _ => (samples, None),

@@ -31,6 +31,16 @@ pub(crate) fn init(track: &Track) -> Bytes {
     InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes()
 }
 
+/// Returns the init segment of text that is sent as TTML which is made of it.
+pub(crate) fn ttml_init(track: &Track) -> Bytes {
+    let described = InitTrack {
+        handler: FourCc(*b"subt"),
+        sample_entries: vec![text::ttml_entry()],
+        ..init_track(TRACK_ID, track)
+    };
+    InitSegment::cmaf(described, u64::try_from(track.end).ok()).to_bytes()
+}
+
 /// Returns the init segment of a track whose samples are encrypted, with `pssh` boxes.
 pub(crate) fn encrypted_init(track: &Track, encryption: &TrackEncryption, pssh: Vec<Bytes>) -> Bytes {
     let entry = track.sample_entry.encrypted(track.kind == TrackKind::Video, encryption);

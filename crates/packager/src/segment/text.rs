@@ -2,10 +2,10 @@
 //! text. Their length depends on their media, which is read before the response starts.
 
 use super::{cmaf, smooth::TextFragment};
-use crate::{PackError, part::Part};
+use crate::{PackError, part::Part, selection::DashText};
 use bytes::Bytes;
-use latemux_index::{Sample, Track};
-use latemux_isobmff::{Time, boxes::stsd::SampleEntry, codec::Config, time::Round};
+use latemux_index::{Sample, Track, title::Segment};
+use latemux_isobmff::{FourCc, Time, boxes::stsd::SampleEntry, codec::Config, time::Round};
 use latemux_text::language::shortest;
 use latemux_text::{Cue, Joiner, SampleCue, decode, ttml, tx3g, webvtt, wvtt};
 use std::ops::Range;
@@ -31,6 +31,56 @@ pub(crate) enum TextForm {
     Wvtt(u32),
     /// A fragment of Smooth Streaming with a TTML document.
     Ttml(TextFragment),
+    /// A CMAF segment with a TTML document.
+    Stpp(TtmlSegment),
+}
+
+/// A CMAF segment of text in one TTML document, as its only sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TtmlSegment {
+    /// Number of the segment, 1-based.
+    number: u32,
+    /// Decode time and duration of its sample in track ticks.
+    decode_time: i64,
+    duration: u32,
+    /// Milliseconds of presentation in which the segment is shown.
+    from: u64,
+    until: u64,
+    /// Milliseconds from presentation time 0 to media time 0, from which times of a document count
+    /// (ISO/IEC 14496-30 §5.6).
+    offset: i64,
+}
+
+impl TtmlSegment {
+    /// Describes a segment of a track.
+    pub(crate) fn new(track: &Track, segment: &Segment) -> Self {
+        let millis = |ticks| milliseconds(Time::new(ticks, track.timescale));
+        let shown = |ticks| u64::try_from(millis(ticks)).unwrap_or(0);
+        let media_time = track.presentation.media_time;
+        Self {
+            number: segment.number + 1,
+            decode_time: segment.start + media_time,
+            duration: u32::try_from(segment.end - segment.start).unwrap_or(u32::MAX),
+            from: shown(segment.start),
+            until: shown(segment.end),
+            offset: millis(media_time),
+        }
+    }
+}
+
+/// `codecs` of the TTML that is made: text of IMSC1.
+pub(crate) const STPP_CODECS: &str = "stpp.ttml.im1t";
+
+/// Returns true for text that DASH sends as TTML which is made of it.
+pub(crate) fn is_made_ttml(track: &Track, form: DashText) -> bool {
+    form == DashText::Stpp && matches!(track.codec.config, Config::Wvtt | Config::Tx3g)
+}
+
+/// Returns the sample entry of the TTML that is made (ISO/IEC 14496-30 §5.3).
+pub(crate) fn ttml_entry() -> SampleEntry {
+    const RAW: &[u8] = b"\0\0\0\x59stpp\0\0\0\0\0\0\0\x01http://www.w3.org/ns/ttml\0\0\0\
+        \0\0\0\x2Dmime\0\0\0\0application/ttml+xml;codecs=im1t\0";
+    SampleEntry { format: FourCc(*b"stpp"), data_reference_index: 1, raw: Bytes::from_static(RAW) }
 }
 
 /// A segment of text whose media is to be read.
@@ -66,7 +116,7 @@ impl TextMedia {
     pub(crate) fn content_type(&self) -> &'static str {
         match self.form {
             TextForm::WebVttOfTs | TextForm::WebVttOfCmaf => WEBVTT_TYPE,
-            TextForm::Wvtt(_) | TextForm::Ttml(_) => "application/mp4",
+            TextForm::Wvtt(_) | TextForm::Ttml(_) | TextForm::Stpp(_) => "application/mp4",
         }
     }
 
@@ -78,6 +128,7 @@ impl TextMedia {
             TextForm::WebVttOfCmaf => self.webvtt(media, 0),
             TextForm::Wvtt(number) => self.wvtt(media, number),
             TextForm::Ttml(fragment) => self.ttml(media, fragment),
+            TextForm::Stpp(segment) => self.stpp(media, segment),
         }
     }
 
@@ -101,6 +152,29 @@ impl TextMedia {
         }
         cues.retain(|cue| cue.end > cue.start);
         fragment.write(ttml::write(&self.source.language, &cues, 0).as_bytes()).into()
+    }
+
+    fn stpp(&self, media: &[u8], segment: TtmlSegment) -> Bytes {
+        let mut cues = self.cues(media);
+        for cue in &mut cues {
+            // A document shows nothing beyond its sample, and the next one goes on with the cue.
+            let moved = |time: u64| time.clamp(segment.from, segment.until).saturating_add_signed(segment.offset);
+            (cue.start, cue.end) = (moved(cue.start), moved(cue.end));
+        }
+        cues.retain(|cue| cue.end > cue.start);
+        let document = ttml::write(&self.source.language, &cues, 0);
+        let sample = Sample {
+            offset: 0,
+            size: u32::try_from(document.len()).unwrap_or(u32::MAX),
+            decode_time: segment.decode_time,
+            duration: segment.duration,
+            composition_offset: 0,
+            sync: true,
+        };
+        // One sample is not too many.
+        let parts = cmaf::media(0, segment.number, &[sample], None).unwrap_or_default();
+        let Some(Part::Inline(head)) = parts.first() else { return Bytes::new() };
+        [head.as_ref(), document.as_bytes()].concat().into()
     }
 
     fn webvtt(&self, media: &[u8], mpegts: u64) -> Bytes {
@@ -229,15 +303,15 @@ pub(crate) fn served_entry(track: &Track) -> SampleEntry {
         return track.sample_entry.clone();
     }
     const RAW: &[u8] = b"\0\0\0\x1Ewvtt\0\0\0\0\0\0\0\x01\0\0\0\x0EvttCWEBVTT";
-    let format = latemux_isobmff::FourCc(*b"wvtt");
+    let format = FourCc(*b"wvtt");
     SampleEntry { format, raw: Bytes::from_static(RAW), ..track.sample_entry.clone() }
 }
 
 /// Returns the handler type of a track in MP4 (ISO/IEC 14496-30 §5.2, §6.2).
-pub(crate) fn served_handler(track: &Track) -> latemux_isobmff::FourCc {
+pub(crate) fn served_handler(track: &Track) -> FourCc {
     match track.codec.config {
-        Config::Wvtt | Config::Tx3g => latemux_isobmff::FourCc(*b"text"),
-        Config::Stpp => latemux_isobmff::FourCc(*b"subt"),
+        Config::Wvtt | Config::Tx3g => FourCc(*b"text"),
+        Config::Stpp => FourCc(*b"subt"),
         _ => track.handler,
     }
 }

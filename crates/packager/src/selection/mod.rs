@@ -25,6 +25,18 @@ pub struct Selection {
     /// The order of samples in media segments of DASH and of HLS in CMAF. Other URLs have the
     /// default.
     pub order: SampleOrder,
+    /// DASH: the form of text. URLs that do not depend on it have the default.
+    pub text: DashText,
+}
+
+/// The form of text in DASH.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum DashText {
+    /// TTML as it is stored, and WebVTT for all other text.
+    #[default]
+    Stored,
+    /// TTML for all text: `stpp`.
+    Stpp,
 }
 
 /// The order of the samples in a media segment.

@@ -8,7 +8,8 @@ use crate::{
         video_of,
     },
     protection::Cover,
-    selection::{Extent, Selected},
+    segment::text,
+    selection::{DashText, Extent, Selected},
     sizes::{Bitrate, SegmentSize, sized_encrypted},
 };
 use latemux_index::{
@@ -43,6 +44,8 @@ pub(super) struct Representation<'a> {
     pub(super) first: u32,
     /// `Whole` if its segments are those of the whole title.
     pub(super) extent: Extent,
+    /// The form it is sent in, `Stored` unless it is text that is converted.
+    pub(super) text: DashText,
     /// Its encryption, if it is encrypted.
     pub(super) cover: Option<Cover<'a>>,
 }
@@ -58,7 +61,10 @@ impl<'a> Representation<'a> {
         let title = selected.title();
         let title_track = &title.tracks()[index];
         let track = title.track(title_track);
-        let (segments, timescale) = sized_encrypted(title, &[index], Protocol::Dash, cover.as_ref());
+        let text = if text::is_made_ttml(track, links.text()) { DashText::Stpp } else { DashText::Stored };
+        // TTML has the same size in both protocols.
+        let protocol = if text == DashText::Stpp { Protocol::Smooth } else { Protocol::Dash };
+        let (segments, timescale) = sized_encrypted(title, &[index], protocol, cover.as_ref());
         let is_video = track.kind == TrackKind::Video;
         Self {
             track,
@@ -73,8 +79,14 @@ impl<'a> Representation<'a> {
             times: &title_track.times,
             first: title_track.first,
             extent: selected.extent_of_all(&[index]),
+            text,
             cover,
         }
+    }
+
+    /// Returns `@codecs`.
+    pub(super) fn codecs(&self) -> &'a str {
+        if self.text == DashText::Stpp { text::STPP_CODECS } else { &self.track.codec.rfc6381 }
     }
 
     pub(super) fn start(&self) -> Time {
