@@ -28,6 +28,8 @@ export async function open(video, manifest, failed) {
   }
   player.addEventListener("error", ({ detail }) => failed(`Shaka Player: ${detail.code} ${JSON.stringify(detail.data)}`));
   await player.attach(video);
+  // Tests of text choose a track, and look at what the player holds of it.
+  video.shaka4 = player;
   // Without the type, the player would send a HEAD request and cancel it.
   await player.load(manifest, null, "application/vnd.ms-sstr+xml");
   return {

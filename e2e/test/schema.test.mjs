@@ -28,7 +28,7 @@ for path in sys.argv[2:]:
         print(path, *schema.error_log)
 `;
 
-const QUERIES = ["", "?mpd_segment_template=number", "?vbegin=5&vend=11", "?filter=type==%22video%22"];
+const QUERIES = ["", "?mpd_segment_template=number", "?vbegin=5&vend=11", "?filter=type==%22video%22", "?text=stpp"];
 
 let library;
 let origin;
@@ -39,11 +39,14 @@ before(async () => {
   const titles = ["lighthouse.mp4", "ferry.mp4", "buoy.mp4", "harbour/video-180p.mp4", "harbour/video-360p.mp4", "harbour/audio-eng.mp4"];
   await mkdir(join(library, "harbour"));
   for (const title of titles) await copyFile(join(samples, title), join(library, title));
-  await writeFile(join(library, "harbour/eng.sdh.srt"), "1\n00:00:01,000 --> 00:00:02,000\nHello\n");
+  await writeFile(join(library, "harbour/eng.sdh.srt"), "1\n00:00:01,000 --> 00:00:08,000\nHello\n");
   // Audio with a label, and audio for the blind.
   const audio = ["-map", "0:a", "-map", "0:a", "-c", "copy", "-metadata:s:a:0", "title=Main <sound>"];
   const described = ["-disposition:a:1", "visual_impaired", join(library, "harbour/audio-more.mp4")];
   await run("ffmpeg", "-v", "error", "-i", join(library, "harbour/audio-eng.mp4"), ...audio, ...described);
+  const video = '<video src="video-180p.mp4" systemBitrate="150000"><param name="trackID" value="1"/>';
+  const captions = '<param name="captions" value="CC1=eng;SERVICE1=spa"/></video>';
+  await writeFile(join(library, "harbour/captions.ism"), `<smil><body><switch>${video}${captions}</switch></body></smil>`);
   await runLatemux("thumbnails", join(library, "harbour/video-180p.mp4"), "--every", "2s", "--tiles", "3x2");
   origin = await startOrigin({ library });
 });
@@ -55,15 +58,18 @@ after(async () => {
 describe("MPDs", { skip }, () => {
   it("are valid", { timeout: 120_000 }, async () => {
     const paths = [];
-    for (const title of ["harbour", "lighthouse.mp4", "ferry.mp4", "buoy.mp4"]) {
+    for (const title of ["harbour", "harbour/captions.ism", "lighthouse.mp4", "ferry.mp4", "buoy.mp4"]) {
       for (const [place, query] of QUERIES.entries()) {
         const response = await fetch(`${origin.address}${title}/.mpd${query}`);
         assert.equal(response.status, 200);
-        const path = join(library, `${title.replace(".mp4", "")}-${place}.xml`);
+        const path = join(library, `${title.replaceAll(/[./]/g, "-")}-${place}.xml`);
         const text = await response.text();
         // The schema must see the sets that are not for playing at normal speed.
         if (title === "harbour") assert.match(text, /guidelines\/trickmode[\s\S]*guidelines\/thumbnail_tile/);
-        if (title === "harbour" && !query.includes("filter")) {
+        if (title.endsWith(".ism")) assert.match(text, /cea-608:2015[\s\S]*cea-708:2015[\s\S]*<Role/);
+        if (title === "harbour" && query === "?text=stpp") assert.match(text, /stpp\.ttml\.im1t/);
+        // Text that began before a clip is no part of it.
+        if (title === "harbour" && !/filter|vbegin/.test(query)) {
           assert.match(text, /<Label>Main &lt;sound&gt;<[\s\S]*<Accessibility[\s\S]*value="caption"/);
         }
         await writeFile(path, text);

@@ -23,7 +23,7 @@ const EDGES = {
   link: [],
   lab: ["quantity", "load", "link"],
   cli: [...all, "streams", "client", "load", "capture", "lab", "link"],
-  instructions: ["isobmff", "index", "packager"],
+  instructions: ["isobmff", "index", "text", "packager"],
   testmedia: [...all, "client", "link"],
 };
 const FOR_TESTS = ["testmedia"];

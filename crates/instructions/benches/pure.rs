@@ -23,11 +23,14 @@ use latemux_packager::{
     Address, Plan, Resource,
     address::{DashTemplate, HlsContainer},
     segment::smooth,
+    selection::DashText,
+    text_file,
 };
 use latemux_testmedia::{
     origin::{Origin, Response, index},
     rewrite::looped,
 };
+use latemux_text::TextFormat;
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
 
 /// Target duration, the default of `latemux serve`.
@@ -182,6 +185,52 @@ fn segment_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resource
     (origin, resource, response)
 }
 
+/// Returns SubRip with 2,000 cues of two lines over two hours.
+fn subrip() -> String {
+    let stamp = |ms: u32| {
+        let (seconds, ms) = (ms / 1000, ms % 1000);
+        format!("{:02}:{:02}:{:02},{ms:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    };
+    let cue = |number: u32| {
+        let (from, until) = (stamp(number * 3600 + 500), stamp(number * 3600 + 3100));
+        let text = format!("The harbour lay quiet in the morning\nwhen ship {number} came in");
+        format!("{}\n{from} --> {until}\n{text}\n\n", number + 1)
+    };
+    (0..2000).map(cue).collect()
+}
+
+#[library_benchmark]
+#[bench::subrip(subrip())]
+fn text_indexed(file: String) -> (String, MediaIndex) {
+    let index = black_box(text_file::index(TextFormat::SubRip, "eng.srt", file.as_bytes()).unwrap());
+    (file, index)
+}
+
+/// Returns a title with a file of text, and a segment of the text that has been planned once.
+fn text_segment(form: &str) -> (Origin, Address) {
+    let mut origin = title(MUXED);
+    let mut objects = origin.title.objects().to_vec();
+    objects.push(Arc::new(text_file::index(TextFormat::SubRip, "eng.srt", subrip().as_bytes()).unwrap()));
+    origin.title = Title::new(objects, TARGET).unwrap();
+    let name = origin.names(TrackKind::Text)[0].clone();
+    let resource = match form {
+        "webvtt" => Resource::HlsText(name, NUMBER, HlsContainer::Auto),
+        _ => Resource::DashSegment(name, NUMBER),
+    };
+    let mut address = Address::new("x", resource);
+    address.selection.text = if form == "stpp" { DashText::Stpp } else { DashText::Stored };
+    origin.get_address(&address).unwrap();
+    (origin, address)
+}
+
+#[library_benchmark]
+#[bench::webvtt(text_segment("webvtt"))]
+#[bench::stpp(text_segment("stpp"))]
+fn text_segment_made((mut origin, address): (Origin, Address)) -> (Origin, Address, Response) {
+    let response = black_box(origin.get_address(&address).unwrap());
+    (origin, address, response)
+}
+
 fn manifest(protocol: &str) -> (Origin, Resource) {
     let mut origin = title(RENDITIONS);
     let video = origin.names(TrackKind::Video)[0].clone();
@@ -262,7 +311,16 @@ library_benchmark_group!(
 );
 library_benchmark_group!(
     name = packager,
-    benchmarks = [url_parsed, segment_planned, segment_made, manifest_made, first_mpd, first_hls]
+    benchmarks = [
+        url_parsed,
+        segment_planned,
+        segment_made,
+        text_indexed,
+        text_segment_made,
+        manifest_made,
+        first_mpd,
+        first_hls
+    ]
 );
 main!(
     config = LibraryBenchmarkConfig::default()

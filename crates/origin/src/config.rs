@@ -68,6 +68,8 @@ pub struct OriginConfig {
     pub page: bool,
     /// The list of titles.
     pub library: LibraryConfig,
+    /// Files of text.
+    pub text: TextConfig,
     /// Encryption of titles as they are sent, by the first rule that matches. Other titles are sent
     /// clear. Since 0.2.0.
     pub drm: Vec<DrmRule>,
@@ -98,6 +100,7 @@ impl Default for OriginConfig {
             http: HttpConfig::default(),
             page: true,
             library: LibraryConfig::default(),
+            text: TextConfig::default(),
             drm: Vec::new(),
             debug_headers: false,
             any_extension: false,
@@ -169,6 +172,16 @@ pub struct LibraryConfig {
     /// 0.2.0.
     #[serde(with = "text")]
     pub folders: FolderTitles,
+}
+
+/// Files of text beside the media.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TextConfig {
+    /// If true, files of text beside a single media file are tracks of its title, such as
+    /// `film.eng.srt` beside `film.mp4`. Storage then lists the folder of the file whenever the
+    /// title is loaded or compared. Nodes behind the same URLs need the same value. Since 0.2.0.
+    pub beside: bool,
 }
 
 /// Folders whose media files are listed as one title.

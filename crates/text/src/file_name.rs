@@ -28,9 +28,26 @@ impl FileName {
     pub fn of(name: &str) -> Self {
         let name = name.rsplit('/').next().unwrap_or(name);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        Self::of_parts(stem.split('.').rev()).0
+    }
+
+    /// Returns true if a name is that of text beside a file whose name without extension is `stem`:
+    /// between the two names and before the extension there are only a language tag and flags.
+    pub fn is_beside(name: &str, stem: &str) -> bool {
+        let Some((parts, _extension)) = name.strip_prefix(stem).and_then(|rest| rest.rsplit_once('.')) else {
+            return false;
+        };
+        let Some(parts) = parts.strip_prefix('.') else { return parts.is_empty() };
+        Self::of_parts(parts.rsplit('.')).1
+    }
+
+    /// Reads parts, the last one first, up to one that states nothing. Returns false if there is
+    /// such a part.
+    fn of_parts<'a>(parts: impl Iterator<Item = &'a str>) -> (Self, bool) {
+        let mut is_all = true;
         let mut found = Self::default();
         let mut is_hi = false;
-        for part in stem.split('.').rev() {
+        for part in parts {
             match part.to_ascii_lowercase().as_str() {
                 "forced" | "foreign" => found.purpose.forced = true,
                 "sdh" | "cc" => found.purpose.captions = true,
@@ -39,7 +56,10 @@ impl FileName {
                 _ if found.language.is_none() && language::is_tag(part) => {
                     found.language = Some(part.to_owned());
                 }
-                _ => break,
+                _ => {
+                    is_all = false;
+                    break;
+                }
             }
         }
         // `hi` is Hindi, unless another part states the language.
@@ -48,7 +68,7 @@ impl FileName {
         } else if is_hi {
             found.language = Some("hi".to_owned());
         }
-        found
+        (found, is_all)
     }
 }
 
@@ -75,6 +95,17 @@ mod tests {
             ("a.b.c.ttml", "", [false; 3]),
         ] {
             assert_eq!(read(name), (language.to_owned(), purpose), "{name}");
+        }
+    }
+
+    #[test]
+    fn text_beside_a_file_has_its_name_with_flags() {
+        for name in ["film.srt", "film.eng.srt", "film.eng.sdh.vtt", "film.forced.pt-BR.ttml", "film.hi.srt"]
+        {
+            assert!(FileName::is_beside(name, "film"), "{name}");
+        }
+        for name in ["film2.srt", "film-eng.srt", "film.part2.eng.srt", "film", "fil.srt", "a/film.srt"] {
+            assert!(!FileName::is_beside(name, "film"), "{name}");
         }
     }
 }

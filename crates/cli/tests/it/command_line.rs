@@ -12,6 +12,7 @@ use latemux_testmedia::{
 use serde_json::Value;
 use std::{
     fs,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -110,6 +111,38 @@ fn inspect_reports_the_same_as_json_and_as_text() {
     assert_eq!(report["problems"].as_array().unwrap().len(), 0, "{report:#}");
     let segments = report["grid"]["segments"].as_u64().unwrap();
     assert!(segments > 1 && stdout(&words).contains(&format!("{segments} segments")), "{}", stdout(&words));
+}
+
+#[test]
+fn inspect_finds_closed_captions_and_says_how_to_declare_them() {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/media");
+    let folder = std::env::var_os("LATEMUX_MEDIA").map_or_else(beside, PathBuf::from);
+    let hevc = folder.join("androidx/fragmented_captions_h265.mp4");
+    let none = format!("{}/ferry.mp4", samples());
+    let inspected = |file: &str| {
+        let json = latemux(&["inspect", file, "--captions", "--json"]);
+        assert!(json.status.success(), "{}", stderr(&json));
+        let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let words = stdout(&latemux(&["inspect", file, "--captions"])).to_owned();
+        (report["captions"][0].clone(), words)
+    };
+    let (found, words) = inspected(&none);
+    assert_eq!((&found["messages"], &found["channels"]), (&0.into(), &serde_json::json!([])), "{found}");
+    assert!(words.contains("<param name=\"captions\" value=\"\" />"), "{words}");
+    if !hevc.exists() {
+        println!("skipped: {} is not there", hevc.display());
+        return;
+    }
+    // The encoder copies the captions, and reorders the frames that hold them.
+    let args = format!("-i {} -c:v libx264 -bf 3 -b_strategy 0 -a53cc 1", hevc.display());
+    let avc = recipe::make("captions-avc", "mp4", &args);
+    for file in [hevc, avc] {
+        let (found, words) = inspected(file.to_str().unwrap());
+        // ffmpeg decodes captions of CC1 from both.
+        assert_eq!(found["channels"], serde_json::json!(["CC1"]), "{found}");
+        assert!(found["samples"].as_u64() > Some(40), "{found}");
+        assert!(words.contains("<param name=\"captions\" value=\"CC1=LANGUAGE\" />"), "{words}");
+    }
 }
 
 #[test]

@@ -168,6 +168,49 @@ fn thumbnails_of_encrypted_titles_are_sent_only_on_purpose() {
     }
 }
 
+/// Joins the film and its thumbnails in one file.
+fn single_file(folder: &Path) {
+    let at = |name: &str| folder.join("film").join(name);
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-v", "error", "-i"]).arg(at("video.mp4")).arg("-i").arg(at("video.thumbs-3x2.mp4"));
+    ffmpeg.args(["-map", "0", "-map", "1", "-c", "copy"]).arg(folder.join("thumbs-3x2.film.mp4"));
+    assert!(ffmpeg.stdin(Stdio::null()).status().unwrap().success());
+}
+
+#[test]
+fn thumbnails_within_a_single_file_and_behind_its_index_mp4_are_the_same() {
+    let folder = library();
+    single_file(folder.path());
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let made = latemux(&["index", &at("thumbs-3x2.film.mp4"), "-o", &at("thumbs-3x2.film.index.mp4")]);
+    assert!(made.status.success(), "{}", said(&made));
+    let server = Server::start(folder.path().to_str().unwrap(), &[], &[]);
+    let title = |name: &str| {
+        let storyboard = get(server.address, &format!("/{name}/thumbs-3x2.film-thumbs.vtt"));
+        assert_eq!(storyboard.status, 200, "{name}: {}", storyboard.text());
+        let text = storyboard.text().replace(".index", "");
+        let url = text.lines().find_map(|line| line.split_once("#xywh")).unwrap().0.to_owned();
+        let name_in_url = url.strip_prefix("images/").unwrap();
+        let sheet = get(server.address, &format!("/{name}/images/{name_in_url}"));
+        assert_eq!(sheet.status, 200, "{name}: {url}: {}", sheet.text());
+        (text, sheet.body)
+    };
+    let single = title("thumbs-3x2.film.mp4");
+    assert!(single.1.starts_with(b"\xFF\xD8") && single.0.contains("xywh=0,0,160,90"), "{}", single.0);
+    let indexed = get(server.address, "/thumbs-3x2.film.index.mp4/.mpd");
+    assert!(indexed.text().contains("contentType=\"image\""), "{}", indexed.text());
+    let sheet = indexed.text().split("media=\"images/").nth(1).unwrap().split('"').next().unwrap();
+    let sheet = sheet.replace("$Number$", "1");
+    let sheet = get(server.address, &format!("/thumbs-3x2.film.index.mp4/images/{sheet}"));
+    assert!(sheet.status == 200 && sheet.body == single.1, "the same picture");
+    // Pictures in a file of their own beside a single film are no part of its title.
+    fs::copy(at("film/video.mp4"), at("alone.mp4")).unwrap();
+    fs::copy(at("film/video.thumbs-3x2.mp4"), at("alone.thumbs-3x2.mp4")).unwrap();
+    assert!(!get(server.address, "/alone.mp4/.mpd").text().contains("contentType=\"image\""));
+    let listed = get(server.address, "/alone,,.thumbs-3x2,.mp4.urlset/.mpd");
+    assert!(listed.text().contains("contentType=\"image\""), "{}", listed.text());
+}
+
 #[test]
 fn a_server_manifest_states_the_tiles() {
     let folder = library();

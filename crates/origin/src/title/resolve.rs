@@ -2,9 +2,10 @@
 
 use crate::Error;
 use futures_util::StreamExt;
+use latemux_index::title::TitleProblem;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifest, parse};
 use latemux_storage::{Key, ListRequest, Listing, ReadRequest, Storage, StorageError};
-use latemux_text::TextFormat;
+use latemux_text::{FileName, TextFormat};
 use std::collections::BTreeSet;
 
 /// Extensions of media files.
@@ -27,6 +28,13 @@ pub(crate) enum Resolved {
     /// The media files of a folder by name. Each comes with its size in bytes if the listing gave
     /// it.
     Folder(Vec<(Key, Option<u64>)>),
+    /// All tracks of a media file, and the files of text beside it, as in [`Self::Folder`].
+    Beside {
+        file: Key,
+        texts: Vec<(Key, Option<u64>)>,
+        /// The reason why the folder could not be searched.
+        problem: Option<TitleProblem>,
+    },
     /// The tracks that a server manifest names.
     Manifest { key: Key, manifest: ServerManifest },
 }
@@ -38,6 +46,8 @@ pub(crate) struct ResolveLimits {
     pub(crate) max_files: usize,
     /// True if a base that is not a folder may be a media file with any extension.
     pub(crate) any_extension: bool,
+    /// True if files of text beside a media file are part of its title.
+    pub(crate) text_beside: bool,
 }
 
 /// Finds the files of a base.
@@ -56,6 +66,19 @@ pub(crate) async fn resolve(
         return Ok(Resolved::Files(comma_list(list, limit)?));
     }
     let key = Key::new(base).ok_or(Error::BadPath)?;
+    if limits.text_beside && is_media(base) {
+        let (texts, problem) = match texts_beside(storage, &key).await {
+            Ok(texts) => (texts, None),
+            // A folder that cannot be listed is no reason to refuse its films.
+            Err(error) if is_unlistable(&error) => {
+                let detail = format!("text beside the file is not looked for: {error}");
+                (Vec::new(), Some(TitleProblem { object: None, reason: error.reason(), detail }))
+            }
+            Err(error) => return Err(error),
+        };
+        check(texts.len() + 1)?;
+        return Ok(Resolved::Beside { file: key, texts, problem });
+    }
     if is_media(base) || is_text(base) {
         return Ok(Resolved::Files(vec![key]));
     }
@@ -108,6 +131,42 @@ async fn list_media(storage: &dyn Storage, folder: &Key, limit: usize) -> Result
             break;
         }
         all.next = found.next;
+    }
+    Err(StorageError::FolderTooLarge { key: folder.to_string(), limit: names }.into())
+}
+
+/// Returns true for the error of a folder that is too large, or must not be listed.
+fn is_unlistable(error: &Error) -> bool {
+    use StorageError::{CannotList, Denied, FolderTooLarge};
+    matches!(error, Error::Storage(CannotList(_) | Denied(_) | FolderTooLarge { .. }))
+}
+
+/// Returns the files of text that belong to a media file by their names, sorted, each with its size
+/// in bytes if the listing gave it. Fails if the folder cannot be listed, or has more than
+/// [`MAX_NAMES`] names.
+async fn texts_beside(storage: &dyn Storage, media: &Key) -> Result<Vec<(Key, Option<u64>)>, Error> {
+    let (folder, name) = media.split();
+    let stem = media_stem(name);
+    let mut texts = Vec::new();
+    let (mut names, mut after) = (0, None);
+    for _ in 0..MAX_PAGES {
+        let request = ListRequest::new(&folder).after(after.as_ref()).limited(MAX_NAMES - names);
+        let found = storage.list(request).await?;
+        names += found.len();
+        let objects = found.objects.iter();
+        let beside = objects.filter(|(name, _)| is_text(name) && FileName::is_beside(name, stem));
+        texts.extend(
+            beside
+                .filter_map(|(name, size)| Some((folder.join(name)?, Some(*size).filter(|&size| size > 0)))),
+        );
+        after = found.next;
+        if after.is_none() {
+            texts.sort();
+            return Ok(texts);
+        }
+        if names >= MAX_NAMES {
+            break;
+        }
     }
     Err(StorageError::FolderTooLarge { key: folder.to_string(), limit: names }.into())
 }

@@ -131,7 +131,11 @@ impl Titles {
             work,
             problem_lines: LogSampler::with_burst(PROBLEM_LINES),
             segment_duration: config.segment_duration,
-            limits: ResolveLimits { max_files: config.max_objects, any_extension: config.any_extension },
+            limits: ResolveLimits {
+                max_files: config.max_objects,
+                any_extension: config.any_extension,
+                text_beside: config.text.beside,
+            },
             recheck_after: config.recheck_after,
             stale_if_error: config.stale_if_error,
             load_timeout: config.load_timeout,
@@ -285,6 +289,10 @@ impl Titles {
         let references = &self.store.indexer.references;
         match resolve(&*self.storage, base, self.limits).await {
             Ok(Resolved::Files(files)) => files.into_iter().map(|key| references.served(key)).collect(),
+            Ok(Resolved::Beside { file, texts, .. }) => {
+                let all = std::iter::once(file).chain(texts.into_iter().map(|(key, _)| key));
+                all.map(|key| references.served(key)).collect()
+            }
             Ok(Resolved::Folder(files)) => files.into_iter().map(|(key, _)| references.served(key)).collect(),
             Ok(Resolved::Manifest { key, manifest }) => {
                 let from = references.served(key);
@@ -309,6 +317,15 @@ impl Titles {
                 let names = files.iter().map(|(key, _)| key.split().1);
                 check_one_film(base, names.zip(&loaded))?;
                 usable_sources(loaded)?
+            }
+            Resolved::Beside { file, texts, problem } => {
+                // Text alone would be another title.
+                let media = self.store.current(&self.store.indexer.references.served(file), None).await?;
+                let mut all = vec![Ok(media)];
+                all.extend(self.load_files(texts.into_iter()).await);
+                let mut sources = usable_sources(all)?;
+                sources.left_out.extend(problem);
+                sources
             }
             Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await?,
         };

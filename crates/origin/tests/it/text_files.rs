@@ -4,7 +4,7 @@ use crate::{
     client::get,
     server::{Server, config, key, library, sample},
 };
-use latemux_origin::OriginConfig;
+use latemux_origin::{OriginConfig, config::TextConfig};
 use latemux_storage::Memory;
 use std::{sync::Arc, time::Duration};
 
@@ -161,6 +161,94 @@ async fn a_server_manifest_states_labels_and_purposes() {
     memory.put(key("film/film.ism"), ism("<param name=\"role\" value=\"captions\"/>"));
     let refused = get(server.address, "/film/film.ism/.mpd").await;
     assert_eq!((refused.status.as_u16(), refused.reason().as_str()), (422, "manifest_malformed"));
+}
+
+#[tokio::test]
+async fn a_server_manifest_declares_closed_captions() {
+    let memory = Arc::new(film());
+    let ism = |params: &str| {
+        format!(
+            "<smil xmlns=\"http://www.w3.org/2001/SMIL20/Language\"><body><switch>\
+            <video src=\"video.mp4\" systemBitrate=\"300000\"><param name=\"trackID\" value=\"1\"/>{params}</video>\
+            </switch></body></smil>"
+        )
+    };
+    let list = "CC1=eng;CC3=spa;SERVICE1=eng";
+    memory.put(key("film/some.ism"), ism(&format!("<param name=\"captions\" value=\"{list}\"/>")));
+    memory.put(key("film/none.ism"), ism("<param name=\"captions\" value=\"\"/>"));
+    memory.put(key("film/unknown.ism"), ism(""));
+    let server = Server::start(memory).await;
+    let master = text(&server, "/film/some.ism/.m3u8").await;
+    let media: Vec<&str> = master.lines().filter(|line| line.contains("TYPE=CLOSED-CAPTIONS")).collect();
+    let want = [
+        "#EXT-X-MEDIA:TYPE=CLOSED-CAPTIONS,GROUP-ID=\"cc\",NAME=\"eng\",LANGUAGE=\"en\",DEFAULT=NO,AUTOSELECT=YES,INSTREAM-ID=\"CC1\"",
+        "#EXT-X-MEDIA:TYPE=CLOSED-CAPTIONS,GROUP-ID=\"cc\",NAME=\"spa\",LANGUAGE=\"es\",DEFAULT=NO,AUTOSELECT=YES,INSTREAM-ID=\"CC3\"",
+        "#EXT-X-MEDIA:TYPE=CLOSED-CAPTIONS,GROUP-ID=\"cc\",NAME=\"eng 2\",LANGUAGE=\"en\",DEFAULT=NO,AUTOSELECT=NO,INSTREAM-ID=\"SERVICE1\"",
+    ];
+    assert_eq!(media, want, "{master}");
+    let variants = |master: &str, wanted: &str| {
+        let variants = master.lines().filter(|line| line.starts_with("#EXT-X-STREAM-INF:"));
+        let all: Vec<bool> = variants.map(|line| line.contains(wanted)).collect();
+        (!all.is_empty() && all.iter().all(|&has| has), all.iter().any(|&has| has))
+    };
+    assert!(variants(&master, ",CLOSED-CAPTIONS=\"cc\"").0, "{master}");
+    let mpd = text(&server, "/film/some.ism/.mpd").await;
+    let at = ["608:2015\" value=\"CC1=eng;CC3=spa\"", "708:2015\" value=\"1=lang:eng\"", "<Role"];
+    assert!(at.map(|part| mpd.find(part).unwrap_or_else(|| panic!("{part}: {mpd}"))).is_sorted(), "{mpd}");
+    let master = text(&server, "/film/none.ism/.m3u8").await;
+    assert!(variants(&master, ",CLOSED-CAPTIONS=NONE").0 && !master.contains("TYPE=CLOSED"), "{master}");
+    assert!(!text(&server, "/film/none.ism/.mpd").await.contains("Accessibility"));
+    let master = text(&server, "/film/unknown.ism/.m3u8").await;
+    assert!(!variants(&master, "CLOSED-CAPTIONS").1, "{master}");
+}
+
+#[tokio::test]
+async fn text_beside_a_single_file_is_part_of_its_title_if_configured() {
+    let memory = Arc::new(library_of_files());
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..config() };
+    let off = Server::with(memory.clone(), config.clone(), None).await;
+    assert!(!text(&off, "/films/one.mp4/.m3u8").await.contains("TYPE=SUBTITLES"));
+    let on = OriginConfig { text: TextConfig { beside: true }, ..config };
+    let server = Server::with(memory.clone(), on, None).await;
+    let subtitles = |master: &str| -> Vec<String> {
+        let lines = master.lines().filter(|line| line.contains("TYPE=SUBTITLES"));
+        lines
+            .map(|line| line.split("NAME=\"").nth(1).unwrap().split('"').next().unwrap().to_owned())
+            .collect()
+    };
+    let master = text(&server, "/films/one.mp4/.m3u8").await;
+    assert_eq!(subtitles(&master), ["eng", "eng (for the deaf)", "deu"], "{master}");
+    let segment = text(&server, "/films/one.mp4/one-textstream_eng=1000-1.webvtt").await;
+    assert!(segment.contains("Hello <i>there</i>"), "{segment}");
+    assert_eq!(subtitles(&text(&server, "/films/two.mp4/.m3u8").await), ["fra"], "a bad text is left out");
+    // A new file is found when the title is compared with storage.
+    memory.put(key("films/two.ita.srt"), SUBRIP);
+    assert_eq!(subtitles(&text(&server, "/films/two.mp4/.m3u8").await), ["fra", "ita"]);
+    // A folder, and a file of text by itself, are titles as before.
+    assert!(text(&server, "/films/one.eng.srt/.mpd").await.contains("wvtt"));
+    let missing = get(server.address, "/films/three.mp4/.m3u8").await;
+    assert_eq!(missing.status, 404, "text alone is no film");
+}
+
+/// Returns two films in one folder with text beside them.
+fn library_of_files() -> Memory {
+    let memory = Memory::new();
+    for (name, body) in [
+        ("one.eng.srt", SUBRIP),
+        ("one.eng.sdh.srt", SUBRIP),
+        ("one.deu.vtt", WEBVTT),
+        ("one.part2.eng.srt", SUBRIP),
+        ("onesie.eng.srt", SUBRIP),
+        ("two.fra.ttml", TTML),
+        ("two.eng.vtt", "not a text"),
+        ("three.eng.srt", SUBRIP),
+    ] {
+        memory.put(key(&format!("films/{name}")), body);
+    }
+    for name in ["one.mp4", "two.mp4"] {
+        memory.put(key(&format!("films/{name}")), sample("lighthouse.mp4"));
+    }
+    memory
 }
 
 #[tokio::test]

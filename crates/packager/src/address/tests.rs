@@ -1,5 +1,5 @@
 use super::{native::MAX_TRACKS, *};
-use crate::selection::{Clip, Extent, SampleOrder, filter::tests::any_filter};
+use crate::selection::{Clip, DashText, Extent, SampleOrder, filter::tests::any_filter};
 use latemux_index::title::TrackName;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -280,6 +280,24 @@ fn segments_of_one_track_in_iso_boxes_have_an_order_of_samples() {
     for url in without {
         for query in ["order=priority", "order=random"] {
             assert_eq!(read(url, query), Ok((SampleOrder::Decode, url.to_owned())), "{url}?{query}");
+        }
+    }
+}
+
+#[test]
+fn urls_of_dash_state_the_form_of_text() {
+    let read = |url: &str, query: &str| {
+        let address = Address::parse(url, Some(query)).map_err(|error| error.reason())?;
+        Ok::<_, &str>((address.selection.text, address.to_url()))
+    };
+    for url in ["/x/.mpd", "/x/dash/x-text=1.dash", "/x/dash/x-text=1-9.dash", "/x/dash/x-text=1-9.m4s"] {
+        assert_eq!(read(url, "text=stpp"), Ok((DashText::Stpp, format!("{url}?text=stpp"))));
+        assert_eq!(read(url, "text="), Ok((DashText::Stored, url.to_owned())));
+        assert_eq!(read(url, "text=srt"), Err("parameter_malformed"));
+    }
+    for url in ["/x/.m3u8", "/x/hls/x-text=1-9.m4s", "/x/x-text=1-9.webvtt", "/x/Manifest"] {
+        for query in ["text=stpp", "text=srt"] {
+            assert_eq!(read(url, query), Ok((DashText::Stored, url.to_owned())), "{url}?{query}");
         }
     }
 }

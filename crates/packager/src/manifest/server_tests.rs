@@ -109,6 +109,35 @@ fn labels_and_purposes_are_read_and_replace_those_of_the_file() {
     }
 }
 
+#[test]
+fn captions_of_video_are_listed_or_refused() {
+    let read = |kind: &str, list: &str| {
+        let element = format!(
+            "<{kind} src=\"a.mp4\" systemBitrate=\"1\"><param name=\"trackID\" value=\"1\"/>\
+             <param name=\"captions\" value=\"{list}\"/></{kind}>"
+        );
+        parse(with(&element).as_bytes()).map(|manifest| {
+            let listed = manifest.elements[0].captions.clone().unwrap();
+            listed.iter().map(|of| format!("{}={}", of.channel, of.language)).collect::<Vec<_>>().join(";")
+        })
+    };
+    for (list, want) in
+        [("CC1=eng;SERVICE1=spa", "CC1=eng;SERVICE1=spa"), (" CC3=pt-BR , ", "CC3=pt-BR"), ("", "")]
+    {
+        assert_eq!(read("video", list).as_deref(), Ok(want), "{list}");
+    }
+    for (kind, list, problem) in [
+        ("video", "CC5=eng", "wrong captions \"CC5=eng\": not CC1 to CC4 or SERVICE1 to SERVICE63"),
+        ("video", "CC1", "wrong captions \"CC1\": no language"),
+        ("video", "CC1=und", "wrong captions \"CC1=und\": no language"),
+        ("video", "CC1=eng;CC1=spa", "CC1 is listed twice in captions"),
+        ("audio", "CC1=eng", "captions of something else than video"),
+    ] {
+        let error = read(kind, list).unwrap_err();
+        assert!(error.reason() == "manifest_malformed" && error.to_string().ends_with(problem), "{error}");
+    }
+}
+
 fn refused(xml: &str) -> (&'static str, String) {
     let error = parse(xml.as_bytes()).unwrap_err();
     (error.reason(), error.to_string())

@@ -11,7 +11,9 @@ use crate::{
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     protection::Cover,
     segment::{
-        MAX_SAMPLES, PackedTracks, TrackShare, cmaf, encrypted::EncryptedSamples, f4f, iframes, smooth,
+        MAX_SAMPLES, PackedTracks, TrackShare, cmaf,
+        encrypted::EncryptedSamples,
+        f4f, iframes, smooth,
         text::{CONVERTER, TextForm, TtmlSegment, is_made_ttml},
         ts,
     },

@@ -158,7 +158,8 @@ impl TextMedia {
         let mut cues = self.cues(media);
         for cue in &mut cues {
             // A document shows nothing beyond its sample, and the next one goes on with the cue.
-            let moved = |time: u64| time.clamp(segment.from, segment.until).saturating_add_signed(segment.offset);
+            let moved =
+                |time: u64| time.clamp(segment.from, segment.until).saturating_add_signed(segment.offset);
             (cue.start, cue.end) = (moved(cue.start), moved(cue.end));
         }
         cues.retain(|cue| cue.end > cue.start);

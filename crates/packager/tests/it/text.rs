@@ -6,17 +6,21 @@ use crate::{
     player::{BASE, fetch, multivariant, play},
 };
 use bytes::Bytes;
-use latemux_index::media::TrackKind;
-use latemux_packager::{Address, Resource, plan::following};
+use latemux_index::{Title, media::TrackKind};
+use latemux_packager::{Address, Resource, plan::following, text_file};
 use latemux_testmedia::{
     origin::Origin,
     recipe::{folder, make},
 };
+use latemux_text::TextFormat;
+use proptest::prelude::*;
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write as _,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -217,4 +221,230 @@ fn smooth_sends_text_as_documents_whose_times_count_from_their_fragment() {
         );
         assert_eq!(got.2, want.2);
     }
+}
+
+/// Opens the film with a file of text beside it.
+fn with_text_file(format: TextFormat, name: &str, text: &[u8]) -> Origin {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let mut objects = origin.title.objects().to_vec();
+    objects.push(Arc::new(text_file::index(format, name, text).unwrap()));
+    origin.title = Title::new(objects, TARGET).unwrap();
+    origin
+}
+
+/// Fetches what an MPD with `?text=stpp` lists of the only text, and returns its documents.
+fn ttml_documents(origin: &mut Origin) -> Vec<String> {
+    let name = origin.names(TrackKind::Text)[0].clone();
+    let mpd = String::from_utf8(fetch(origin, &format!("{BASE}.mpd?text=stpp")).unwrap().bytes).unwrap();
+    let document = roxmltree::Document::parse(&mpd).unwrap();
+    let set = document.descendants().find(|node| node.attribute("contentType") == Some("text")).unwrap();
+    let template = set.children().find(|node| node.tag_name().name() == "SegmentTemplate").unwrap();
+    let codecs = set.descendants().find_map(|node| node.attribute("codecs"));
+    assert_eq!(codecs, Some("stpp.ttml.im1t"), "{mpd}");
+    let url = |attribute: &str| {
+        let url = template.attribute(attribute).unwrap();
+        assert!(url.ends_with("?text=stpp"), "{url}");
+        url.replace("$RepresentationID$", &name.to_string())
+    };
+    // Only text depends on its form.
+    assert_eq!(mpd.matches("?text=stpp").count(), 2, "{mpd}");
+    let init = fetch(origin, &format!("{BASE}{}", url("initialization"))).unwrap().bytes;
+    let trak = moov(&init).trak[0].clone();
+    assert_eq!(trak.mdia.hdlr.handler.to_string(), "subt");
+    assert!(init.windows(4).any(|window| window == b"stpp"));
+    let scale = u64::from(trak.mdia.mdhd.timescale);
+    let mut documents = Vec::new();
+    let mut time = 0;
+    for s in template.descendants().filter(|node| node.tag_name().name() == "S") {
+        let number = |name: &str| s.attribute(name).map(|value| value.parse::<u64>().unwrap());
+        time = number("t").unwrap_or(time);
+        for _ in 0..=number("r").unwrap_or(0) {
+            let media = url("media").replace("$Time$", &time.to_string());
+            let segment = fetch(origin, &format!("{BASE}{media}")).unwrap();
+            assert_eq!(segment.content_type, "application/mp4");
+            let mdat = segment.bytes.windows(4).position(|window| window == b"mdat").unwrap();
+            let text = String::from_utf8(segment.bytes[mdat + 4..].to_vec()).unwrap();
+            let until = time + number("d").unwrap();
+            let millis = |ticks: u64| ticks * 1000 / scale;
+            for p in roxmltree::Document::parse(&text).unwrap().descendants().filter(|n| n.has_tag_name("p"))
+            {
+                let at = |name: &str| times(&format!("{} --> {0}", p.attribute(name).unwrap())).0 / 1000;
+                assert!(at("begin") >= millis(time) && at("end") <= millis(until) + 1, "{text}");
+            }
+            documents.push(text);
+            time = until;
+        }
+    }
+    documents
+}
+
+/// Returns times in milliseconds and texts of the cues in documents. Cues that touch are one.
+fn shown(documents: &[String]) -> Vec<(u64, u64, String)> {
+    let mut all: Vec<(u64, u64, String)> = Vec::new();
+    for text in documents {
+        let document = roxmltree::Document::parse(text).unwrap();
+        for p in document.descendants().filter(|node| node.has_tag_name("p")) {
+            let at = |name: &str| times(&format!("{} --> {0}", p.attribute(name).unwrap())).0 / 1000;
+            let lines: Vec<&str> =
+                p.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
+            let (begin, end, lines) = (at("begin"), at("end"), lines.join("|"));
+            match all.iter_mut().find(|cue| cue.1 == begin && cue.2 == lines) {
+                Some(before) => before.1 = end,
+                None => all.push((begin, end, lines)),
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn dash_sends_all_text_as_ttml_on_request() {
+    let want = [
+        (500, 1900, "One & two".to_owned()),
+        (3250, 5125, "Over| a cut".to_owned()),
+        (5125, 6001, "Two|lines".to_owned()),
+        (7999, 8500, "é 😀".to_owned()),
+    ];
+    let mut stored = Origin::open(&[avc_aac(), text("mov_text")], TARGET);
+    assert_eq!(shown(&ttml_documents(&mut stored)), want);
+    let mut file = with_text_file(TextFormat::SubRip, "eng.srt", SUBRIP.as_bytes());
+    assert_eq!(shown(&ttml_documents(&mut file)), want);
+    let name = file.names(TrackKind::Text)[0].clone();
+    let get = |origin: &mut Origin, url: String| fetch(origin, &format!("{BASE}{url}")).unwrap();
+    let plain = get(&mut file, format!("dash/x-{name}-1.m4s"));
+    let ttml = get(&mut file, format!("dash/x-{name}-1.m4s?text=stpp"));
+    assert_ne!(plain.digest, ttml.digest);
+    let inits = ["", "?text=stpp"].map(|query| get(&mut file, format!("dash/x-{name}.dash{query}")).digest);
+    assert_ne!(inits[0], inits[1]);
+    // TTML that is stored stays as it is, under the URLs it has without the parameter.
+    let mut stpp = Origin::open(&[avc_aac(), text("ttml")], TARGET);
+    let mpd = get(&mut stpp, ".mpd?text=stpp".to_owned());
+    assert!(!String::from_utf8(mpd.bytes).unwrap().contains("?text=stpp"));
+}
+
+/// Runs a program of Python with `ttconv`. `None` where that is not installed.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+fn ttconv(program: &str, input: &str) -> Option<String> {
+    let python = std::env::var("LATEMUX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let is_there = Command::new(&python).args(["-c", "import ttconv"]).stderr(Stdio::null()).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        println!("skipped: ttconv is not installed (pip install ttconv)");
+        return None;
+    }
+    let mut child = Command::new(python)
+        .args(["-c", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{input}");
+    Some(String::from_utf8(out.stdout).unwrap())
+}
+
+/// Reads a TTML document, and writes SubRip.
+const TTML_TO_SRT: &str = "
+import sys, xml.etree.ElementTree as et
+import ttconv.imsc.reader as reader, ttconv.srt.writer as writer
+tree = et.ElementTree(et.fromstring(sys.stdin.buffer.read()))
+sys.stdout.reconfigure(encoding='utf-8')
+print(writer.from_model(reader.to_model(tree)))
+";
+/// Reads SubRip, and writes a TTML document.
+const SRT_TO_TTML: &str = "
+import sys, io
+import ttconv.imsc.writer as writer, ttconv.srt.reader as reader
+sys.stdout.reconfigure(encoding='utf-8')
+writer.from_model(reader.to_model(io.TextIOWrapper(sys.stdin.buffer, 'utf-8'))).write(sys.stdout, encoding='unicode')
+";
+
+#[test]
+fn ttconv_reads_the_ttml_that_is_made_and_writes_ttml_that_is_read() {
+    let mut origin = with_text_file(TextFormat::SubRip, "eng.srt", SUBRIP.as_bytes());
+    let mut got = Vec::new();
+    for document in ttml_documents(&mut origin) {
+        let Some(srt) = ttconv(TTML_TO_SRT, &document) else { return };
+        got.extend(cues("srt", srt.as_bytes()));
+    }
+    // ttconv puts each run of text into a line of its own tags, and cuts at every change.
+    let plain = |cue: &String| cue.replace("<i>", "").replace("</i>", "");
+    let merged = |all: Vec<String>| {
+        let mut joined: Vec<((u64, u64), String)> = Vec::new();
+        for cue in all.iter().map(plain) {
+            let lines = cue.split_once('\n').unwrap().1.to_owned();
+            let (start, end) = times(&cue);
+            match joined.last_mut() {
+                Some((at, before)) if at.1 == start && *before == lines => at.1 = end,
+                _ => joined.push(((start, end), lines)),
+            }
+        }
+        joined
+    };
+    let want = merged(cues("srt", SUBRIP.as_bytes()));
+    assert_eq!(merged(got), want);
+
+    let Some(ttml) = ttconv(SRT_TO_TTML, SUBRIP) else { return };
+    let mut origin = with_text_file(TextFormat::Ttml, "eng.ttml", ttml.as_bytes());
+    let name = origin.names(TrackKind::Text)[0].clone();
+    let played = play(&mut origin, &format!("x-{name}.m3u8"));
+    let got: Vec<String> = played.segments.iter().flat_map(|segment| cues("webvtt", segment)).collect();
+    assert_eq!(merged(got), want, "{ttml}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// ffmpeg reads the cues of the file and those of all segments.
+    #[test]
+    fn the_segments_of_a_text_file_hold_all_its_cues_and_no_others(
+        cues_of in proptest::collection::vec((0_u64..11_500, 1_u64..6000, "[a-z]{1,5}"), 1..12),
+    ) {
+        let mut file = "WEBVTT\n".to_owned();
+        let stamp = |ms: u64| format!("00:00:{:02}.{:03}", ms / 1000, ms % 1000);
+        for (place, (start, length, text)) in cues_of.iter().enumerate() {
+            let end = stamp(start + length);
+            file += &format!("\n{place}\n{} --> {end}\n{text} {place}\n", stamp(*start));
+        }
+        let mut origin = with_text_file(TextFormat::WebVtt, "eng.vtt", file.as_bytes());
+        let name = origin.names(TrackKind::Text)[0].clone();
+        let want: BTreeSet<String> = cues("webvtt", file.as_bytes()).into_iter().collect();
+        for query in ["", "?hls_fmp4"] {
+            let played = play(&mut origin, &format!("x-{name}.m3u8{query}"));
+            let mut got = BTreeSet::new();
+            let mut start = 0;
+            for (segment, duration) in played.segments.iter().zip(&played.durations) {
+                let held = cues("webvtt", segment);
+                for cue in &held {
+                    let (from, until) = times(cue);
+                    prop_assert!(from < start + duration + 1000 && until + 1000 > start, "{cue}");
+                }
+                got.extend(held);
+                start += duration;
+            }
+            prop_assert_eq!(&got, &want);
+        }
+    }
+}
+
+#[test]
+fn a_long_text_file_is_held_in_twice_its_size() {
+    let mut file = String::new();
+    for number in 0..2000_u32 {
+        let stamp = |ms: u32| {
+            let (seconds, ms) = (ms / 1000, ms % 1000);
+            format!("{:02}:{:02}:{:02},{ms:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+        };
+        let start = number * 3600;
+        file += &format!(
+            "{}\n{} --> {}\nThe harbour lay quiet in the morning\nwhen ship {number} came in\n\n",
+            number + 1,
+            stamp(start + 500),
+            stamp(start + 3100)
+        );
+    }
+    let began = std::time::Instant::now();
+    let index = text_file::index(TextFormat::SubRip, "eng.srt", file.as_bytes()).unwrap();
+    println!("{} bytes are held in {}; made in {:?}", file.len(), index.heap_bytes(), began.elapsed());
+    assert!(index.heap_bytes() <= 2 * file.len(), "{} of {}", index.heap_bytes(), file.len());
 }

@@ -326,3 +326,14 @@ fn motion_jpeg_is_no_thumbnails() {
     assert_eq!(origin.title.thumbnails(), []);
     assert_eq!(origin.title.problems()[0].reason, "unsupported_codec");
 }
+
+#[test]
+fn pictures_in_fragments_are_left_out_of_a_title_that_plays() {
+    let sheets = "-f lavfi -i testsrc2=size=320x180:rate=10:duration=45 -vf fps=1/2,scale=160:-2,tile=3x2 \
+                  -c:v mjpeg -q:v 5 -movflags frag_keyframe+empty_moov+default_base_moof";
+    let origin = Origin::open(&[film(), make("thumbs-fragmented", "mp4", sheets)], TARGET);
+    assert_eq!(origin.title.thumbnails(), []);
+    let reasons: Vec<_> = origin.title.problems().iter().map(|problem| problem.reason).collect();
+    assert_eq!(reasons, ["unsupported_codec"]);
+    assert_eq!(origin.title.tracks().len(), 2);
+}
