@@ -132,3 +132,23 @@ for (const { protocol, player, rule = "whole", method = "AES-128" } of [
     assert.deepEqual([...fetched].sort(), files.sort(), "the keys that were fetched");
   });
 }
+
+// `make demo` starts the origin in this way. The origin refuses to start without its keys.
+test("the demo finds its keys and plays its encrypted title", async () => {
+  const file = fileURLToPath(new URL("../../samples/demo.toml", import.meta.url));
+  const demo = await startLatemux(["serve", library, "--config", file, "--listen", "127.0.0.1:0"]);
+  try {
+    const manifest = await (await fetch(`${demo.address}lighthouse.mp4/.mpd`)).text();
+    assert.match(manifest, /<ContentProtection /);
+    const viewer = await PlayerPage.open(browser, demo.address, { title: "lighthouse.mp4", protocol: "dash", player: "dash.js" });
+    try {
+      await viewer.ready();
+      await viewer.plays(1);
+      assert.deepEqual(await viewer.errors(), []);
+    } finally {
+      await viewer.close();
+    }
+  } finally {
+    await demo.stop();
+  }
+});
