@@ -1,15 +1,16 @@
-// MPDs against the schema of DASH (ISO/IEC 23009-1), which is not in this repository.
-// LATEMUX_SCHEMA names the folder with DASH-MPD.xsd and xlink.xsd; without it, and without lxml for
-// Python, these tests are skipped.
+// MPDs against the schema of DASH (ISO/IEC 23009-1), and key documents against that of CPIX. The
+// schemas are not in this repository. LATEMUX_SCHEMA names the folder with DASH-MPD.xsd, xlink.xsd,
+// cpix.xsd and what that imports; without it, and without lxml for Python, these tests are skipped.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { runLatemux, startOrigin } from "../lib/origin.mjs";
+import { runLatemux, startLatemux, startOrigin } from "../lib/origin.mjs";
 import { missing, run } from "../lib/tools.mjs";
 
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -19,9 +20,14 @@ const skip = noSchema || (await missing("python3", "-c", "import lxml.etree")) |
 
 /** Prints a line for each error of the MPDs after the schema. */
 const VALIDATE = `
-import sys
+import os, sys
 from lxml import etree
+class Beside(etree.Resolver):
+    def resolve(self, url, _, context):
+        path = os.path.join(os.path.dirname(sys.argv[1]), url.rsplit("/", 1)[-1])
+        return self.resolve_filename(path, context) if os.path.exists(path) else None
 parser = etree.XMLParser(load_dtd=True, resolve_entities=True, huge_tree=True, no_network=True)
+parser.resolvers.add(Beside())
 schema = etree.XMLSchema(etree.parse(sys.argv[1], parser))
 for path in sys.argv[2:]:
     if not schema.validate(etree.parse(path)):
@@ -86,5 +92,46 @@ describe("MPDs", { skip }, () => {
     await writeFile(path, text.replace("thumbnail_tile", "thumbnail tile").replace('contentType="image"', 'contentKind="image"'));
     const { stdout } = await run("python3", "-c", VALIDATE, schema, path);
     assert.match(stdout, /contentKind/);
+  });
+});
+
+const cpix = join(dirname(schema), "cpix.xsd");
+
+describe("Key documents", { skip: skip || (existsSync(cpix) ? false : "there is no cpix.xsd") }, () => {
+  it("are valid as they are sent to key servers, and as they are read", { timeout: 60_000 }, async () => {
+    const folder = await mkdtemp(join(tmpdir(), "latemux-cpix-"));
+    const documents = [];
+    const data =
+      "<cpix:Data><pskc:Secret><pskc:PlainValue>AAECAwQFBgcICQoLDA0ODw==</pskc:PlainValue></pskc:Secret></cpix:Data>";
+    const keys = createServer(async (request, response) => {
+      let body = "";
+      for await (const part of request) body += part;
+      const filled = body.replace(/(<cpix:ContentKey [^>]*)\/>/g, `$1>${data}</cpix:ContentKey>`);
+      documents.push(body, filled);
+      response.end(filled);
+    });
+    await new Promise((resolve) => keys.listen(0, "127.0.0.1", resolve));
+    const config = join(folder, "drm.toml");
+    const rule = 'titles = ["**"]\ndash = "cenc"\nhls_fmp4 = "cbcs"\nsystems = ["widevine", "playready", "fairplay"]';
+    const server = `keys.speke = "http://127.0.0.1:${keys.address().port}/"\nkeys.contract = "video-3,audio-2"`;
+    await writeFile(config, `[[drm]]\n${rule}\n${server}\n`);
+    const samples = file("../../samples/library");
+    const encrypting = await startLatemux(["serve", samples, "--listen", "127.0.0.1:0", "--config", config]);
+    try {
+      const response = await fetch(`${encrypting.address}harbour/.mpd`);
+      assert.equal(response.status, 200, await response.text());
+      // A request for each scheme.
+      assert.equal(documents.length, 4);
+      const paths = documents.map((_, place) => join(folder, `${place}.xml`));
+      await Promise.all(paths.map((path, place) => writeFile(path, documents[place])));
+      assert.equal((await run("python3", "-c", VALIDATE, cpix, ...paths)).stdout, "");
+      // The schema refuses a document without the ID of a key.
+      await writeFile(paths[0], documents[0].replace(/ kid="[^"]*"/, ""));
+      assert.notEqual((await run("python3", "-c", VALIDATE, cpix, paths[0])).stdout, "");
+    } finally {
+      await encrypting.stop();
+      keys.close();
+      await rm(folder, { recursive: true });
+    }
   });
 });
