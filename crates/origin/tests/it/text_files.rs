@@ -109,6 +109,46 @@ async fn bad_text_is_left_out_and_the_title_plays() {
 }
 
 #[tokio::test]
+async fn each_kind_of_bad_text_has_its_reason_and_the_title_plays() {
+    let active: String =
+        (0..257).map(|number| format!("00:01.000 --> 00:02.000\ncue {number}\n\n")).collect();
+    let (open, close) = ("<div>".repeat(40), "</div>".repeat(40));
+    let deep = format!("<tt xmlns='http://www.w3.org/ns/ttml'><body>{open}{close}</body></tt>");
+    let rate = TTML.replace("<tt ", "<tt xmlns:p='http://www.w3.org/ns/ttml#parameter' p:frameRate='0' ");
+    let bad: [(&str, Vec<u8>, &str); 8] = [
+        (
+            "long.vtt",
+            format!("WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n", "x".repeat(65_537)).into(),
+            "text_too_large",
+        ),
+        ("active.vtt", format!("WEBVTT\n\n{active}").into(), "text_too_large"),
+        ("deep.ttml", deep.into(), "text_too_large"),
+        ("rate.ttml", rate.into(), "malformed_text"),
+        ("header.vtt", b"00:01.000 --> 00:02.000\nx\n".to_vec(), "malformed_text"),
+        ("bomb.ttml", b"<!DOCTYPE tt [<!ENTITY a 'b'>]><tt>&a;</tt>".to_vec(), "malformed_text"),
+        ("latin.srt", b"1\n00:00:01,000 --> 00:00:02,000\ncaf\xE9\n".to_vec(), "text_encoding"),
+        ("never.vtt", b"WEBVTT\n\n00:02.000 --> 00:01.000\nx\n".to_vec(), "no_media"),
+    ];
+    let memory = film();
+    for (name, body, _) in &bad {
+        memory.put(key(&format!("film/{name}")), body.clone());
+    }
+    // Ends of lines of old systems, cues out of order, and an arrow in a text.
+    let odd = "\u{feff}WEBVTT\r\r00:03.000 --> 00:04.000\rSecond \0\r\r00:01.000 --> 00:02.000\rFirst\r";
+    memory.put(key("film/film.ita.vtt"), odd);
+    let server = Server::start(Arc::new(memory)).await;
+    let master = text(&server, "/film/.m3u8").await;
+    assert_eq!(master.matches("TYPE=SUBTITLES").count(), 5, "{master}");
+    for (name, _, reason) in bad {
+        let response = get(server.address, &format!("/film/{name}/.mpd")).await;
+        assert_eq!(response.reason().as_str(), reason, "{name}");
+    }
+    let segment = text(&server, "/film/film-textstream_ita=1000-1.webvtt").await;
+    let first = segment.find("00:00:01.000 --> 00:00:02.000\nFirst").unwrap_or_else(|| panic!("{segment}"));
+    assert!(segment.find("00:00:03.000 --> 00:00:04.000\nSecond").unwrap() > first, "{segment}");
+}
+
+#[tokio::test]
 async fn a_server_manifest_names_text_without_a_track_id() {
     let memory = film();
     let ism = "<smil xmlns=\"http://www.w3.org/2001/SMIL20/Language\"><body><switch>\
