@@ -218,8 +218,8 @@ struct Sample {
     bytes: Vec<u8>,
 }
 
-/// Reads a segment: `styp`, `moof`, `mdat`.
-fn samples(segment: &bytes::Bytes, has_ivs: bool) -> Vec<Sample> {
+/// Reads a segment: `styp`, `moof`, `mdat`. Each sample has an IV of `iv_len` bytes.
+fn samples(segment: &bytes::Bytes, iv_len: usize) -> Vec<Sample> {
     let place = |name: &[u8; 4]| segment.windows(4).position(|four| four == name).unwrap() - 4;
     let (moof, mdat) = (place(b"moof"), place(b"mdat"));
     let run = Moof::parse(&segment.slice(moof..mdat), 0).unwrap().tracks.remove(0);
@@ -234,7 +234,8 @@ fn samples(segment: &bytes::Bytes, has_ivs: bool) -> Vec<Sample> {
     assert_eq!(word(&mut senc, 4), sizes.len() as u128);
     let mut at = mdat + 8;
     let sample = |size: usize| {
-        let iv = has_ivs.then(|| word(&mut senc, 16));
+        // The counter that begins with it.
+        let iv = (iv_len > 0).then(|| word(&mut senc, iv_len) << (8 * (16 - iv_len)));
         let count = if has_pieces { word(&mut senc, 2) } else { 0 };
         let number = |value: u128| usize::try_from(value).unwrap();
         let mut pieces: Vec<_> =
@@ -249,20 +250,29 @@ fn samples(segment: &bytes::Bytes, has_ivs: bool) -> Vec<Sample> {
     sizes.into_iter().map(sample).collect()
 }
 
-/// Over all titles, in DASH and HLS, with clips and joined segments: no two different samples share
-/// a counter under one key.
+/// Over all titles, in DASH, HLS and Smooth Streaming: no two different samples share a counter
+/// under one key.
 #[tokio::test]
 async fn no_counter_encrypts_two_samples() {
     // One key for everything.
     let keys = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#));
-    let server = encrypting(vec![of_samples(&keys, "cenc", "cenc")]).await;
+    let systems = vec!["playready".to_owned()];
+    let rule = DrmRule { mss: Some("piff".to_owned()), systems, ..of_samples(&keys, "cenc", "cenc") };
+    let server = encrypting(vec![rule]).await;
     let mut used: BTreeMap<u128, (u128, Vec<u8>)> = BTreeMap::new();
     let mut seen = 0;
     for title in TITLES {
         let mut urls: Vec<String> = tracks(server.address, title).await.into_values().flatten().collect();
         urls.retain(|url| url.rsplit_once('-').unwrap().1.starts_with(|c: char| c.is_ascii_digit()));
+        let mut smooth = smooth_tracks(server.address, title).await;
+        // Text is clear.
+        smooth.retain(|track, _| !track.contains("text"));
+        urls.extend(smooth.into_values().flatten());
         for url in urls {
-            for sample in samples(&fetch(server.address, &url).await, true) {
+            let body = fetch(server.address, &url).await;
+            let is_smooth = url.contains("/Fragments(");
+            let (body, iv_len) = if is_smooth { (as_cmaf(&body).into(), 8) } else { (body, 16) };
+            for sample in samples(&body, iv_len) {
                 let blocks: usize = sample.pieces.iter().map(|(_, protected)| protected).sum();
                 let first = sample.iv.unwrap();
                 let end = first + blocks.div_ceil(16).max(1) as u128;
