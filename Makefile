@@ -112,6 +112,8 @@ unit: ## run unit and integration tests
 	$(stage)
 	@mkdir -p $(target)
 	@test -n "$(wildcard $(media))" || echo 'unit: tests with media of other projects: neither LATEMUX_MEDIA nor $(media) is a folder' >> $(skipped)
+	@$(or $(LATEMUX_PYTHON),e2e/.venv/bin/python3) -c 'import ttconv' 2>/dev/null || \
+		echo 'unit: conversions of subtitles were not compared: there is no ttconv' >> $(skipped)
 	@cargo nextest run --workspace --locked $(if $(CI),--profile ci)
 	@mkdir -p $(target)
 	@podman info >/dev/null 2>&1 || docker info >/dev/null 2>&1 || \

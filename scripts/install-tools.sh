@@ -15,6 +15,8 @@ VERSITYGW=v1.8.0
 HELM=v3.21.4
 # The last version that supports HDS.
 STREAMLINK=1.7.0
+# Converts timed text between TTML, SubRip and WebVTT.
+TTCONV=1.2.3
 
 installed=0 missing=0
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -64,6 +66,15 @@ cargo_tool() {
   attempt "cargo-$1 $2" cargo install --locked --debug "cargo-$1@$2"
 }
 
+# python_package NAME VERSION: installs a package of Python for the tests alone.
+python_package() {
+  [ -d e2e/.venv/lib ] && [ -n "$(find e2e/.venv/lib -maxdepth 3 -name "$1-$2.dist-info")" ] && return 0
+  apt python3 python3
+  have python3 || return 0
+  python3 -c 'import ensurepip' 2>/dev/null || apt no-command-has-ensurepip python3-venv
+  attempt "$1 $2" sh -c "python3 -m venv e2e/.venv && e2e/.venv/bin/pip install --quiet $1==$2"
+}
+
 group_media() { apt ffmpeg ffmpeg; }
 
 group_servers() {
@@ -99,12 +110,11 @@ group_clients() {
     element mssdemux gstreamer1.0-plugins-bad
     element avdec_h264 gstreamer1.0-libav
   fi
-  [ -d e2e/.venv/lib ] && [ -n "$(find e2e/.venv/lib -maxdepth 3 -name "streamlink-$STREAMLINK.dist-info")" ] && return 0
-  apt python3 python3
-  have python3 || return 0
-  python3 -c 'import ensurepip' 2>/dev/null || apt no-command-has-ensurepip python3-venv
-  attempt "streamlink $STREAMLINK" sh -c "python3 -m venv e2e/.venv && e2e/.venv/bin/pip install --quiet streamlink==$STREAMLINK"
+  python_package streamlink $STREAMLINK
 }
+
+# The oracle of conversions of subtitles.
+group_text() { python_package ttconv $TTCONV; }
 
 # The reference reader of OpenMetrics, for the tests of /metrics.
 group_metrics() {
@@ -155,7 +165,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers load metrics browser clients lab npm rust lint instructions fuzz containers}; do
+for group in ${*:-media servers load metrics browser clients text lab npm rust lint instructions fuzz containers}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be installed"

@@ -322,13 +322,14 @@ fn dash_sends_all_text_as_ttml_on_request() {
     assert!(!String::from_utf8(mpd.bytes).unwrap().contains("?text=stpp"));
 }
 
-/// Runs a program of Python with `ttconv`. `None` where that is not installed.
+/// Runs a program of Python with `ttconv`, which `make tools` installs. `None` where it is not.
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn ttconv(program: &str, input: &str) -> Option<String> {
-    let python = std::env::var("LATEMUX_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/.venv/bin/python3");
+    let python = std::env::var("LATEMUX_PYTHON").unwrap_or_else(|_| installed.to_owned());
     let is_there = Command::new(&python).args(["-c", "import ttconv"]).stderr(Stdio::null()).status();
     if !is_there.is_ok_and(|status| status.success()) {
-        println!("skipped: ttconv is not installed (pip install ttconv)");
+        println!("skipped: ttconv is not installed (make tools)");
         return None;
     }
     let mut child = Command::new(python)
