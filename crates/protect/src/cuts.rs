@@ -58,7 +58,12 @@ impl CutReader {
             Config::Hevc(hevc) => (SliceReader::hevc(hevc), hevc.nal_length_size),
             _ => return None,
         };
-        Some(Self { slices, length_size: length_size.into() })
+        Some(Self::of_slices(slices, length_size))
+    }
+
+    /// Creates a reader of samples whose NAL units have lengths of this many bytes.
+    pub fn of_slices(slices: SliceReader, length_size: u8) -> Self {
+        Self { slices, length_size: length_size.into() }
     }
 
     /// Appends the cuts of the next sample. Together they are as long as the sample.
