@@ -13,6 +13,7 @@
 mod cuts;
 mod following;
 mod planner;
+mod sealed;
 mod text;
 mod thumbnails;
 
@@ -31,7 +32,8 @@ use crate::{
     selection::{Selected, Selection},
 };
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
-use planner::{Planner, Sealing};
+use planner::Planner;
+use sealed::Sealing;
 use std::ops::Range;
 
 /// The result of planning: a plan, or what must be read before there can be one.

@@ -5,6 +5,7 @@ use crate::{
     client::get,
     encryption::{AUDIO_KEY, AUDIO_KID, VIDEO_KEY, VIDEO_KID, encrypting, key_file, rule},
     server::{Server, crawl, library},
+    storms::Dice,
 };
 use latemux_origin::config::DrmRule;
 use std::{
@@ -18,23 +19,6 @@ const RUN: usize = 240;
 /// Bytes at the start of a segment that may hold boxes and NAL units without slices, which stay
 /// clear. x265 states its settings in more than 2 kB.
 const HEAD: usize = 4096;
-
-/// A generator of numbers, which repeats itself from its seed (Steele and others, SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, count: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % count as u64).unwrap()
-    }
-
-    fn one_of<'a>(&mut self, values: &[&'a str]) -> &'a str {
-        values[self.below(values.len())]
-    }
-}
 
 /// Returns the media of a segment: of a transport stream the payloads of its streams, else all.
 fn media(body: &[u8]) -> Vec<u8> {
@@ -74,7 +58,7 @@ fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
 async fn no_rule_sends_covered_media_clear() {
     let seed = RandomState::new().hash_one(0);
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut dice = Dice::new(seed);
     let clear = Server::start(library()).await;
     let titles = ["/lighthouse.mp4", "/buoy.mp4", "/fragmented.mp4", "/harbour"];
     let mut urls = BTreeMap::new();
@@ -96,15 +80,15 @@ async fn no_rule_sends_covered_media_clear() {
     ];
     let (mut sent, mut refused) = (0, 0);
     for _ in 0..24 {
-        let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+        let named = |name: &&str| (!name.is_empty()).then(|| (*name).to_owned());
         let mut rule = DrmRule {
-            dash: named(random.one_of(&["", "cenc", "cbcs"])),
-            mss: named(random.one_of(&["", "piff"])),
-            hls_ts: named(random.one_of(&["", "aes-128", "sample-aes"])),
-            hls_fmp4: named(random.one_of(&["", "aes-128", "cenc", "cbcs"])),
+            dash: named(dice.of(&["", "cenc", "cbcs"])),
+            mss: named(dice.of(&["", "piff"])),
+            hls_ts: named(dice.of(&["", "aes-128", "sample-aes"])),
+            hls_fmp4: named(dice.of(&["", "aes-128", "cenc", "cbcs"])),
             systems: ["playready", "clearkey"].map(str::to_owned).to_vec(),
-            clear: if random.below(3) == 0 { vec!["audio".to_owned()] } else { Vec::new() },
-            ..rule(&files[random.below(files.len())])
+            clear: if dice.one_in(3) { vec!["audio".to_owned()] } else { Vec::new() },
+            ..rule(dice.of(&files))
         };
         let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
         if ![&rule.dash, &rule.hls_ts, &rule.hls_fmp4, &rule.mss].into_iter().any(of_samples) {
@@ -114,9 +98,9 @@ async fn no_rule_sends_covered_media_clear() {
             continue;
         }
         let server = encrypting(vec![rule.clone()]).await;
-        let urls = &urls[titles[random.below(titles.len())]];
+        let urls = &urls[dice.of(&titles)];
         for _ in 0..12 {
-            let url = &urls[random.below(urls.len())];
+            let url = dice.of(urls);
             let is_of_clear_audio = !rule.clear.is_empty() && !url.contains("video");
             let (answer, plain) = (get(server.address, url).await, get(clear.address, url).await);
             if answer.status != 200 {

@@ -82,6 +82,14 @@ fn packets(file: &[u8], key: Option<&str>) -> String {
     lines.map(|line| line.split(", S=").next().unwrap()).collect::<Vec<_>>().join("\n")
 }
 
+/// Checks that a file, decrypted by ffmpeg with a key, has the packets of a clear one.
+async fn hold_the_same_packets(encrypted: Vec<u8>, key: &'static str, clear: Vec<u8>, name: String) {
+    let read = move || (packets(&encrypted, Some(key)), packets(&clear, None));
+    let (decrypted, expected) = tokio::task::spawn_blocking(read).await.unwrap();
+    assert!(expected.lines().count() > 20, "{name}: {expected}");
+    assert!(decrypted == expected, "{name}");
+}
+
 /// ffmpeg, which shares no code with this server, gets the packets of the clear title: AVC, HEVC
 /// and AAC, of files and fragments, in both schemes.
 #[tokio::test(flavor = "multi_thread")]
@@ -102,13 +110,7 @@ async fn ffmpeg_decrypts_every_packet_of_both_schemes() {
                 let is_cbcs = if track.starts_with("/dash/") { dash } else { hls } == "cbcs";
                 let scheme: &[u8] = if is_cbcs { b"cbcs" } else { b"cenc" };
                 assert!(encrypted.windows(4).any(|four| four == scheme), "{title} {track}");
-                let (decrypted, expected) = tokio::task::spawn_blocking(move || {
-                    (packets(&encrypted, Some(key)), packets(&plain, None))
-                })
-                .await
-                .unwrap();
-                assert!(expected.lines().count() > 20, "{title} {track}: {expected}");
-                assert!(decrypted == expected, "{title} {track}: {urls:?}");
+                hold_the_same_packets(encrypted, key, plain, format!("{title} {track}")).await;
                 seen += 1;
             }
         }
@@ -184,13 +186,7 @@ async fn ffmpeg_decrypts_every_packet_of_smooth_streaming() {
                 encrypted.extend(as_cmaf(&fetch(server.address, url).await));
                 plain.extend(as_cmaf(&fetch(clear.address, url).await));
             }
-            let (decrypted, expected) = tokio::task::spawn_blocking(move || {
-                (packets(&encrypted, Some(VIDEO_KEY)), packets(&plain, None))
-            })
-            .await
-            .unwrap();
-            assert!(expected.lines().count() > 20, "{title} {track}: {expected}");
-            assert!(decrypted == expected, "{title} {track}: {urls:?}");
+            hold_the_same_packets(encrypted, VIDEO_KEY, plain, format!("{title} {track}")).await;
             seen += 1;
         }
     }

@@ -22,9 +22,14 @@ use std::{
 
 /// Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
 #[derive(Debug, Clone)]
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
+    /// Creates a generator that repeats itself from its seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -33,11 +38,11 @@ impl Dice {
         (z ^ (z >> 31)) % sides
     }
 
-    fn one_in(&mut self, sides: u64) -> bool {
+    pub(crate) fn one_in(&mut self, sides: u64) -> bool {
         self.roll(sides) == 0
     }
 
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[usize::try_from(self.roll(all.len() as u64)).unwrap()]
     }
 

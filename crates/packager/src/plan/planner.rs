@@ -1,19 +1,16 @@
 //! The planner: finds the tracks, segments and samples of a request and makes a plan of them.
 
 use super::{
-    Class, CutSamples, KnownCuts, MediaFirst, MediaSegment, Needs, NeedsCuts, Part, Plan, Planned,
-    SourceRange, TS_TYPE,
+    Class, MediaFirst, MediaSegment, Needs, Part, Plan, Planned, SourceRange, TS_TYPE,
+    sealed::{ClearSegment, Sealing},
 };
 use crate::{
     Address, PackError,
     address::{Profile, displayed_rep_id, rep_id},
     carry::{Protocol, find_carried},
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
-    protection::Cover,
     segment::{
-        MAX_SAMPLES, PackedTracks, TrackShare, cmaf,
-        encrypted::EncryptedSamples,
-        f4f, iframes, smooth,
+        MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, iframes, smooth,
         text::{CONVERTER, TextForm, TtmlSegment, is_made_ttml},
         ts,
     },
@@ -27,7 +24,7 @@ use latemux_index::{
     title::{Segment, SegmentSamples, TrackName},
 };
 use latemux_isobmff::{boxes::senc::SampleEncryption, codec::Config};
-use latemux_protect::{CutReader, PackedCuts, SampleAes};
+use latemux_protect::SampleAes;
 use std::{fmt::Write as _, ops::Range};
 
 /// The inputs of every plan.
@@ -39,13 +36,6 @@ pub(super) struct Planner<'a> {
     pub(super) known: &'a dyn KnownFragments,
     /// The encryption of samples, if they are to be encrypted one by one.
     pub(super) sealing: Option<Sealing<'a>>,
-}
-
-/// The inputs of the encryption of samples.
-#[derive(Clone, Copy)]
-pub(super) struct Sealing<'a> {
-    pub(super) cover: &'a Cover<'a>,
-    pub(super) cuts: &'a dyn KnownCuts,
 }
 
 impl<'a> Planner<'a> {
@@ -261,65 +251,6 @@ impl<'a> Planner<'a> {
                 Ok(Resolved::Needs(Needs { fragments, reach: self.reach([(index, &segment)]) }))
             }
         }
-    }
-
-    /// Plans a segment whose samples are encrypted. `parts` returns its parts with the samples in
-    /// clear, of which the first one is the head.
-    fn sealed(
-        &self,
-        Sealing { cover, cuts }: Sealing<'_>,
-        clear: ClearSegment,
-        samples: &[Sample],
-        parts: impl FnOnce(&SampleEncryption<'_>) -> Result<Vec<Part>, PackError>,
-    ) -> Result<Planned, PackError> {
-        let title_track = &self.title.tracks()[clear.index];
-        let object = title_track.object;
-        let track = self.title.track(title_track);
-        let ClearSegment { content_type, reach, .. } = clear;
-        let digest = cover.digest(clear.digest);
-        let is_video = track.kind == TrackKind::Video;
-        let mut known = None;
-        if is_video {
-            let of = CutSamples::of(object, track.id, samples);
-            known = cuts.get(&of);
-            if known.is_none() {
-                let none = PackError::CannotProtect("video other than AVC and HEVC");
-                return Ok(Planned::NeedsCuts(Box::new(NeedsCuts {
-                    of,
-                    track: title_track.name.to_string(),
-                    samples: samples.iter().map(|sample| (sample.offset, sample.size)).collect(),
-                    reader: CutReader::new(&track.codec).ok_or(none)?,
-                    digest,
-                    content_type,
-                    reach,
-                    found: PackedCuts::default(),
-                    buffer: Vec::new(),
-                })));
-            }
-        }
-        let seal = cover.of_samples(is_video, self.title.objects()[object].fingerprint);
-        let places = samples.iter().map(|sample| (sample.offset, sample.size));
-        let sealed = seal
-            .seal(places, known.as_deref())
-            .map_err(|problem| PackError::CannotCut { track: title_track.name.to_string(), problem })?;
-        let encryption = SampleEncryption {
-            samples: sealed.samples,
-            has_subsamples: is_video,
-            entries: &sealed.entries,
-            sizes: &sealed.sizes,
-        };
-        let parts = parts(&encryption)?;
-        let head = parts.first().map_or(0, Part::len);
-        let head = u32::try_from(head).map_err(|_| PackError::TooLarge("a moof of 4 GiB"))?;
-        Ok(Planned::Ready(Plan {
-            content_type,
-            content_length: parts.iter().map(Part::len).sum(),
-            digest,
-            class: Class::Media,
-            parts,
-            transform: Some(Box::new(EncryptedSamples(sealed.cipher(cover.key, head)))),
-            reach,
-        }))
     }
 
     /// Returns the samples of a segment, or the ranges that must be read to know them.
@@ -547,16 +478,6 @@ impl<'a> Planner<'a> {
 
 /// The parts of a segment, and a text that its digest adds.
 type MadeParts = Result<(Vec<Part>, &'static str), PackError>;
-
-/// A segment of one track that is to be encrypted.
-struct ClearSegment {
-    /// Index into [`Title::tracks`].
-    index: usize,
-    /// Digest of its clear form.
-    digest: u128,
-    content_type: &'static str,
-    reach: Vec<SourceRange>,
-}
 
 /// A segment with its samples, or what must be read to know them.
 pub(super) enum Resolved {
