@@ -298,6 +298,34 @@ fn a_rendition_that_ended_early_let_the_grid_follow_the_audio() {
     );
 }
 
+/// Returns video at 25 frames a second that starts later by milliseconds.
+fn late_video(count: u32, millis: i64) -> Track {
+    let mut samples = frames(count, 40, 50);
+    samples.iter_mut().for_each(|sample| sample.decode_time += millis);
+    table_track(TrackKind::Video, 1000, 0, &samples)
+}
+
+#[test]
+fn a_picture_that_starts_later_than_the_sound_was_not_reported() {
+    let title_of = |tracks| title(tracks, 4);
+    let late = title_of(vec![late_video(250, 3000), audio(610), audio(600)]);
+    assert_eq!(reasons(&late), ["video_starts_late"]);
+    assert_eq!(
+        late.problems[0].detail,
+        "video=1000000 starts at 3.000 s, but audio=1000000 at 0.000 s; some HLS players play the picture \
+         too early by the difference"
+    );
+    // B-frames without an edit list delay the picture by less.
+    assert_eq!(reasons(&title_of(vec![late_video(250, 186), audio(480)])), ["video_starts_late"]);
+    assert_eq!(reasons(&title_of(vec![late_video(250, 185), audio(480)])), [""; 0]);
+    // Another video starts with the sound, or the whole title starts late.
+    assert_eq!(reasons(&title_of(vec![late_video(250, 4000), late_video(350, 0), audio(656)])), [""; 0]);
+    let mut sound = frames(480, 1024, 1);
+    sound.iter_mut().for_each(|sample| sample.decode_time += 3 * 48_000);
+    let sound = table_track(TrackKind::Audio, 48_000, 0, &sound);
+    assert_eq!(reasons(&title_of(vec![late_video(250, 3000), sound])), [""; 0]);
+}
+
 #[test]
 fn renditions_that_end_at_almost_the_same_time_keep_the_first_as_reference() {
     // Exactly the target duration earlier.

@@ -97,6 +97,37 @@ fn hidden_frame_count(track: &Track) -> usize {
     times.windows(2).filter(|pair| pair[1] - pair[0] < millis(1)).count()
 }
 
+/// Reports the video track that starts first if all audio starts earlier, by more than viewers
+/// accept.
+///
+/// Playlists of HLS cannot state such a distance, so some players remove it and play the picture
+/// too early. A title whose audio starts as late is only delayed, which does no harm.
+pub(super) fn late_video(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]) -> Option<TitleProblem> {
+    /// Sound may be later than the picture by 185 ms (ITU-R BT.1359).
+    const ACCEPTABLE: Time = Time::new(185, Timescale::MILLIS);
+    let first = |kind| {
+        let indexed = |named: &TitleTrack| &objects[named.object].tracks[named.track];
+        let start = |named: &TitleTrack| Time::new(indexed(named).start, indexed(named).timescale);
+        let of_kind = tracks.iter().filter(|named| indexed(named).kind == kind);
+        of_kind.map(|named| (start(named), named)).min_by_key(|&(start, _)| start)
+    };
+    let (picture, video) = first(TrackKind::Video)?;
+    let (sound, audio) = first(TrackKind::Audio)?;
+    let ticks = |time: Time| time.in_scale(Timescale::MPEG, Round::Down);
+    (ticks(picture) - ticks(sound) > ticks(ACCEPTABLE)).then(|| TitleProblem {
+        object: None,
+        reason: "video_starts_late",
+        detail: format!(
+            "{} starts at {:.3} s, but {} at {:.3} s; some HLS players play the picture too early by the \
+             difference",
+            video.name,
+            picture.seconds(),
+            audio.name,
+            sound.seconds(),
+        ),
+    })
+}
+
 /// Reports the video track that ends first, if it ends more than the target duration before the
 /// longest video or audio.
 pub(super) fn early_video(
