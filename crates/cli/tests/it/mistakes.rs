@@ -61,6 +61,20 @@ fn with(environment: &[(&str, &str)], args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
+/// Runs a server that must end before it listens.
+pub(crate) fn ended_at_start(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("latemux starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("UTF-8");
+    if !line.is_empty() {
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().expect("latemux ends");
+    assert!(line.is_empty(), "{command:?} started: {line}{}", said(&output));
+    output
+}
+
 /// Checks that a command ends at once, with one line that contains these words.
 pub(crate) fn refused(output: &Output, words: &[&str]) {
     let text = said(output);
@@ -137,8 +151,9 @@ fn a_wrong_bucket_or_wrong_keys_are_an_error_at_start() {
     ] {
         let (_, address) = S3Answer::start(status, code);
         let endpoint = format!("http://{address}");
-        let args = ["serve", "s3://vod/films", "--s3-endpoint", &endpoint, "--listen", "127.0.0.1:0"];
-        refused_by_storage(&with(&[], &args), &["s3://vod/films", words]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
+        command.args(["serve", "s3://vod/films", "--s3-endpoint", &endpoint, "--listen", "127.0.0.1:0"]);
+        refused_by_storage(&ended_at_start(command.envs(KEYS)), &["s3://vod/films", words]);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::{
     client::get,
     crawl::crawl,
-    mistakes::{refused, refused_by_storage},
+    mistakes::{ended_at_start, refused, refused_by_storage},
     server::{Server, samples},
     store::S3,
     tools::said,
@@ -56,7 +56,7 @@ fn keys_that_permit_too_little_are_an_error_at_start() {
     };
     let start = |path: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
-        output(command.args(args(path, &["--listen", "127.0.0.1:0"])).envs(keys))
+        ended_at_start(command.args(args(path, &["--listen", "127.0.0.1:0"])).envs(keys))
     };
     refused_by_storage(
         &start(""),
