@@ -104,11 +104,23 @@ fn bandwidth_of_several_videos_in_a_fragment_was_far_above_their_peaks() {
     }
 }
 
+const SIDX: &str = "+global_sidx+skip_trailer";
+const TONE: &str = "sine=frequency=440:sample_rate=48000:duration=24";
+
+/// Makes audio in fragments of two seconds.
+fn sound(name: &str, source: &str, coding: &str) -> PathBuf {
+    let coding = format!("{coding} -frag_duration 2000000");
+    in_fragments(name, &[source], &coding, &format!("+delay_moov{SIDX}"))
+}
+
+/// Makes stereo AAC in frames of nearly one size.
+fn tone(kbits: u32) -> PathBuf {
+    sound(&format!("aac-{kbits}"), TONE, &format!("-c:a aac -b:a {kbits}k -ac 2"))
+}
+
 /// Titles by `sidx` and `mfra`, each with the largest excess that its bit rates may have, in
 /// hundredths.
 fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
-    const SIDX: &str = "+global_sidx+skip_trailer";
-    const TONE: &str = "sine=frequency=440:sample_rate=48000:duration=24";
     const NOISE: &str = "anoisesrc=r=44100:d=24:seed=1:amplitude=0.3";
     const AAC: &str = "-c:a aac -b:a 96k -ac 2";
     let steady = "testsrc2=size=320x180:rate=25:duration=24";
@@ -132,10 +144,6 @@ fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
     let both = |name, sources: [&str; 2], coding: &str, index| {
         in_fragments(name, &sources, &format!("{coding} {AAC}"), index)
     };
-    let audio = |name, source: &str, coding: &str| {
-        let coding = format!("{coding} -frag_duration 2000000");
-        in_fragments(name, &[source], &coding, &format!("+delay_moov{SIDX}"))
-    };
     vec![
         ("steady video", video("steady", steady, &constant), 10),
         ("varied video", video("varied", &film, &reordered), 10),
@@ -145,12 +153,12 @@ fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
         ("varied, tone", both("varied-tone", [&film, TONE], &reordered, SIDX), 10),
         ("varied, by mfra", both("varied-mfra", [&film, TONE], &reordered, ""), 10),
         // A segment takes a multiple of 16 packets, which is much at this rate.
-        ("aac", audio("aac", TONE, AAC), 12),
+        ("aac", tone(96), 12),
         // The packets of most frames are hardly filled.
-        ("aac, 48 kbit/s", audio("aac-48", TONE, "-c:a aac -b:a 48k -ac 2"), 30),
+        ("aac, 48 kbit/s", tone(48), 30),
         // They are too many to be scanned.
         ("two videos in many fragments", two_videos("many", 16_400), 55),
-        ("ac3", audio("ac3", NOISE, "-c:a ac3 -b:a 192k"), 10),
+        ("ac3", sound("ac3", NOISE, "-c:a ac3 -b:a 192k"), 10),
     ]
 }
 
@@ -177,4 +185,55 @@ fn bandwidth_of_fragments_was_far_above_the_sum_of_their_peaks_or_below() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Gives the frames of AAC in a fragment other sizes with the same sum. Of the PES packets, which
+/// hold four frames each, every second one then takes a TS packet more, and the others do not take
+/// one less.
+fn spread_unevenly(trun: &mut [u8]) {
+    let u32_at = |at: usize| u32::from_be_bytes(trun[at..at + 4].try_into().unwrap());
+    assert_eq!(u32_at(4), 0x201, "a data offset, and the size of each sample");
+    let count = u32_at(8) as usize;
+    let sum: u32 = (0..count).map(|frame| u32_at(16 + 4 * frame)).sum();
+    // 4 × (264 + 7) + 14 bytes take 7 packets, of which the first has a PCR.
+    let is_large = |frame: usize| frame % 8 < 4;
+    let large = (0..count).filter(|&frame| is_large(frame)).count();
+    let (small, rest) = (u32::try_from(count - large).unwrap(), sum - 264 * u32::try_from(large).unwrap());
+    let mut left = rest % small;
+    for frame in 0..count {
+        let size = if is_large(frame) { 264 } else { rest / small + u32::from(left > 0) };
+        left -= u32::from(!is_large(frame) && left > 0);
+        trun[16 + 4 * frame..][..4].copy_from_slice(&size.to_be_bytes());
+    }
+}
+
+/// Two files differ only in fragments that are not read with the index, and not in their sizes. So
+/// no estimate that is not below the one rate is within 10 % of the other.
+#[test]
+fn equal_sizes_of_fragments_have_rates_that_differ_by_more_than_a_tenth() {
+    let even = tone(96);
+    let mut bytes = std::fs::read(&even).unwrap();
+    let found = |code: &[u8; 4]| -> Vec<usize> {
+        let places = bytes.windows(4).enumerate().filter(|(_, word)| word == code);
+        places.map(|(at, _)| at).collect()
+    };
+    let truns = found(b"trun");
+    assert!(truns.len() > 8 && truns.len() == found(b"moof").len());
+    let read = [0, 1, truns.len() / 2];
+    for (_, at) in truns.iter().enumerate().filter(|(i, _)| !read.contains(i)) {
+        spread_unevenly(&mut bytes[*at..]);
+    }
+    let uneven = latemux_testmedia::recipe::folder().join(format!("rates-uneven-{}.mp4", std::process::id()));
+    std::fs::write(&uneven, bytes).unwrap();
+    let [a, b] = [&even, &uneven].map(|file| {
+        let [[stated, real]] = stated_and_true(std::slice::from_ref(file), "", Duration::from_secs(2))[..]
+        else {
+            panic!("one variant")
+        };
+        assert!(stated.0 >= real.0, "{stated:?} {real:?}");
+        (stated.0, real.0)
+    });
+    std::fs::remove_file(uneven).unwrap();
+    assert_eq!(a.0, b.0, "the same is stated of both");
+    assert!(b.1 * 100 > a.1 * 110, "{} and {}", a.1, b.1);
 }
