@@ -43,8 +43,8 @@ pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
 fn coding(format: FourCc, boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
     match &format.0 {
         b"mp4a" => mp4a(boxes, stated),
-        b"ac-3" => ac3::ac3(format.to_string(), &boxes.require(b"dac3")?, stated),
-        b"ec-3" => ac3::eac3(format.to_string(), &boxes.require(b"dec3")?, stated),
+        b"ac-3" => ac3::ac3(format.to_string(), &boxes.require_in_entry_or_wave(b"dac3")?, stated),
+        b"ec-3" => ac3::eac3(format.to_string(), &boxes.require_in_entry_or_wave(b"dec3")?, stated),
         b"ac-4" => ac4::coding(&boxes.require(b"dac4")?, stated),
         b"Opus" => opus::coding(&boxes.require(b"dOps")?, stated),
         b"fLaC" => flac::coding(&boxes.require(b"dfLa")?, stated),
@@ -57,7 +57,7 @@ fn coding(format: FourCc, boxes: &Children, stated: AudioFields) -> Result<Audio
 
 /// Reads `mp4a`: the ES descriptor names the codec.
 fn mp4a(boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
-    let esds = boxes.first_or_in_wave(b"esds").map_or_else(|| boxes.require(b"esds"), Ok)?;
+    let esds = boxes.require_in_entry_or_wave(b"esds")?;
     let stream = esds::stream(&esds)?;
     let object_type = stream.object_type;
     let name = format!("mp4a.{object_type:02X}");

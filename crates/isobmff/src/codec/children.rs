@@ -104,6 +104,11 @@ impl Children {
         self.first(kind).ok_or_else(error)
     }
 
+    /// Like [`Self::require`], in the entry or in QuickTime's `wave` in it.
+    pub(super) fn require_in_entry_or_wave(&self, kind: &[u8; 4]) -> Result<Child, Error> {
+        self.first_or_in_wave(kind).map_or_else(|| self.require(kind), Ok)
+    }
+
     /// Returns true if every box fits into the payload and has a printable type.
     pub(super) fn is_well_formed(&self) -> bool {
         let mut walk = self.clone();

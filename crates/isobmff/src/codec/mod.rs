@@ -96,10 +96,11 @@ pub fn coding_name(entry: &stsd::SampleEntry) -> FourCc {
     protection(entry).map_or(entry.format, |protection| protection.original)
 }
 
-/// Returns the payload, as stored, of a box inside a video or audio sample entry: a codec's
-/// configuration record such as `avcC` or `dec3`. `None` if there is no such box.
+/// Returns the payload, as stored, of a box inside a video or audio sample entry, or inside
+/// QuickTime's `wave` in it: a codec's configuration record such as `avcC` or `dec3`. `None` if
+/// there is no such box.
 pub fn configuration_record(entry: &stsd::SampleEntry, kind: &[u8; 4]) -> Option<Bytes> {
     let entry = EntryBody::new(entry).ok()?;
     let boxes = if video::is_video(entry.format) { entry.video().ok()?.1 } else { entry.audio().ok()?.1 };
-    boxes.first(kind).map(|record| record.body)
+    boxes.first_or_in_wave(kind).map(|record| record.body)
 }

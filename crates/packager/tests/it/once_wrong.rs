@@ -39,6 +39,32 @@ fn files_of_cameras_keep_their_packets() {
     }
 }
 
+/// The configuration of AC-3 was looked for in the sample entry only.
+#[test]
+fn audio_configured_in_wave_keeps_its_packets() {
+    for (coding, is_smooth) in [("ac3", false), ("eac3", true)] {
+        let file = make(
+            "once-wave",
+            "mp4",
+            &format!(
+                "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 \
+                 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6.016 -c:v libx264 -preset veryfast \
+                 -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a {coding} -ac 2 -b:a 96k"
+            ),
+        );
+        let stored = make("once-wave", "mov", &format!("-i {} -c copy", file.display()));
+        let stored = std::fs::read(stored).unwrap();
+        assert!(stored.windows(4).any(|word| word == b"wave"));
+        let source = Source::files(&[file]).stored_as(stored);
+        cmaf::assert_source_packets("once-wave", &source);
+        hls::assert_equals_dash(&source.objects);
+        ts::assert_source_packets("once-wave", &source, &ts::Expect { header: 0, ..ts::AAC });
+        if is_smooth {
+            smooth::assert_source_packets("once-wave", &source, Rate::Constant);
+        }
+    }
+}
+
 #[test]
 fn changing_frame_rates_keep_their_packets() {
     for (name, file) in changing_rates() {
