@@ -101,16 +101,18 @@ fn read_columns(tables: &SampleTables, all_sync: bool) -> Result<SampleTable, Tr
 
     match &tables.stss {
         Some(stss) if !(all_sync && stss.iter().len() == 0) => {
-            let mut last = 0;
+            // §8.6.2: numbers ascend strictly from 1. Repeated numbers are harmless. A table that
+            // starts with 0 counts from 0, as players assume, too.
+            let base = u32::from(stss.iter().next() != Some(0));
+            let mut last = None;
             for number in stss.iter() {
-                // §8.6.2: numbers ascend strictly from 1. Repeated numbers and 0 are harmless.
-                if number < last {
+                if last.is_some_and(|last| number < last) {
                     return malformed("stss: sample numbers do not ascend");
                 }
-                if number > last && number <= count {
-                    builder.push_sync(number - 1);
+                if last != Some(number) && number - base < count {
+                    builder.push_sync(number - base);
                 }
-                last = number;
+                last = Some(number);
             }
         }
         _ => builder.set_all_sync(),

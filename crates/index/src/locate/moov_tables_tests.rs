@@ -122,12 +122,21 @@ fn sync_sample_numbers_are_checked() {
         })
     };
     assert_eq!(sync(&[1, 5, 9]), Ok(vec![1, 5, 9]));
-    assert_eq!(sync(&[0, 3, 3, 11, 4_000_000_000]), Ok(vec![3]));
+    assert_eq!(sync(&[1, 3, 3, 11, 4_000_000_000]), Ok(vec![1, 3]));
     assert_eq!(sync(&[]), Ok(vec![]));
     assert!(sync(&[5, 3]).is_err());
     // An empty `stss` means nothing for media that has only sync samples.
     let empty = SampleTables { stss: Some(SyncSamples::default()), ..tables() };
     assert!(read(&empty, SIZE, true).unwrap().all_sync());
+}
+
+/// The sample before each sync sample was taken for it.
+#[test]
+fn sync_samples_were_counted_from_1_where_the_first_is_0() {
+    let stss: SyncSamples = [0, 3, 3, 9, 10].into_iter().collect();
+    let table = read(&SampleTables { stss: Some(stss), ..tables() }, SIZE, false).unwrap();
+    let sync: Vec<u32> = (0..).zip(table.range(0..99)).filter(|(_, s)| s.sync).map(|(n, _)| n).collect();
+    assert_eq!(sync, [0, 3, 9]);
 }
 
 #[test]
