@@ -29,6 +29,7 @@ use latemux_packager::{
 use latemux_testmedia::{
     origin::{Origin, Response, index},
     rewrite::looped,
+    subtitles::two_hours,
 };
 use latemux_text::TextFormat;
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
@@ -185,22 +186,8 @@ fn segment_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resource
     (origin, resource, response)
 }
 
-/// Returns SubRip with 2,000 cues of two lines over two hours.
-fn subrip() -> String {
-    let stamp = |ms: u32| {
-        let (seconds, ms) = (ms / 1000, ms % 1000);
-        format!("{:02}:{:02}:{:02},{ms:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-    };
-    let cue = |number: u32| {
-        let (from, until) = (stamp(number * 3600 + 500), stamp(number * 3600 + 3100));
-        let text = format!("The harbour lay quiet in the morning\nwhen ship {number} came in");
-        format!("{}\n{from} --> {until}\n{text}\n\n", number + 1)
-    };
-    (0..2000).map(cue).collect()
-}
-
 #[library_benchmark]
-#[bench::subrip(subrip())]
+#[bench::subrip(two_hours())]
 fn text_indexed(file: String) -> (String, MediaIndex) {
     let index = black_box(text_file::index(TextFormat::SubRip, "eng.srt", file.as_bytes()).unwrap());
     (file, index)
@@ -208,10 +195,7 @@ fn text_indexed(file: String) -> (String, MediaIndex) {
 
 /// Returns a title with a file of text, and a segment of the text that has been planned once.
 fn text_segment(form: &str) -> (Origin, Address) {
-    let mut origin = title(MUXED);
-    let mut objects = origin.title.objects().to_vec();
-    objects.push(Arc::new(text_file::index(TextFormat::SubRip, "eng.srt", subrip().as_bytes()).unwrap()));
-    origin.title = Title::new(objects, TARGET).unwrap();
+    let mut origin = title(MUXED).with_text("eng.srt", two_hours().as_bytes(), TARGET);
     let name = origin.names(TrackKind::Text)[0].clone();
     let resource = match form {
         "webvtt" => Resource::HlsText(name, NUMBER, HlsContainer::Auto),

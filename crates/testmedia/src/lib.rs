@@ -10,6 +10,7 @@
 //! - [`probe`]: the contents of a file according to ffprobe, an independent reader
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
 //! - [`streams`]: streams that ffmpeg packages, in every protocol
+//! - [`subtitles`]: files of subtitles
 //! - `memory_server` (feature `memory-server`): an HTTP server in memory, and a client of it
 //! - `origin` (feature `origin`): a title over files in memory, planned and read without I/O
 //! - `net` (feature `net`): a proxy that simulates a distant server
@@ -30,6 +31,7 @@ pub mod quicktime;
 pub mod recipe;
 pub mod rewrite;
 pub mod streams;
+pub mod subtitles;
 
 #[cfg(feature = "net")]
 pub use latemux_link as net;

@@ -12,7 +12,9 @@ use latemux_index::{
 use latemux_packager::{
     Address, PackError, Part, Plan, Planned, Resource, plan,
     plan::{Class, SourceRange},
+    text_file,
 };
+use latemux_text::TextFormat;
 use std::{collections::HashMap, ops::Range, path::Path, sync::Arc, time::Duration};
 
 /// Base of the URLs of test titles.
@@ -96,6 +98,16 @@ impl Origin {
     pub fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
         let indexes = objects.iter().map(|o| index(o).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { title: Title::new(indexes, target)?, objects, known: Known::default() })
+    }
+
+    /// Adds a file of text beside the media, whose name ends with its form.
+    #[must_use]
+    pub fn with_text(mut self, name: &str, text: &[u8], target: Duration) -> Self {
+        let format = TextFormat::of_name(name).expect("the name of a file of text");
+        let mut objects = self.title.objects().to_vec();
+        objects.push(Arc::new(text_file::index(format, name, text).expect("a readable text")));
+        self.title = Title::new(objects, target).expect("a title");
+        self
     }
 
     /// Returns the names of all tracks of a kind.

@@ -1,6 +1,7 @@
 //! The rows of the table.
 
 mod encrypted;
+mod text;
 
 use crate::{
     Failure,
@@ -48,6 +49,7 @@ pub(crate) const ROWS: &[Kind] = &[
     Kind { name: "cold", measure: Bench::cold },
     Kind { name: "disk", measure: Bench::disk },
     Kind { name: "mpd", measure: Bench::manifests },
+    Kind { name: "text", measure: Bench::text },
     Kind { name: "length", measure: Bench::length },
     Kind { name: "connections", measure: Bench::connections },
     Kind { name: "idle", measure: Bench::idle },

@@ -6,11 +6,12 @@ use crate::{
     player::{BASE, fetch, multivariant, play},
 };
 use bytes::Bytes;
-use latemux_index::{Title, media::TrackKind};
+use latemux_index::media::TrackKind;
 use latemux_packager::{Address, Resource, plan::following, text_file};
 use latemux_testmedia::{
     origin::Origin,
     recipe::{folder, make},
+    subtitles::two_hours,
 };
 use latemux_text::TextFormat;
 use proptest::prelude::*;
@@ -20,7 +21,6 @@ use std::{
     io::Write as _,
     path::PathBuf,
     process::{Command, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
@@ -224,12 +224,8 @@ fn smooth_sends_text_as_documents_whose_times_count_from_their_fragment() {
 }
 
 /// Opens the film with a file of text beside it.
-fn with_text_file(format: TextFormat, name: &str, text: &[u8]) -> Origin {
-    let mut origin = Origin::open(&[avc_aac()], TARGET);
-    let mut objects = origin.title.objects().to_vec();
-    objects.push(Arc::new(text_file::index(format, name, text).unwrap()));
-    origin.title = Title::new(objects, TARGET).unwrap();
-    origin
+fn with_text_file(name: &str, text: &[u8]) -> Origin {
+    Origin::open(&[avc_aac()], TARGET).with_text(name, text, TARGET)
 }
 
 /// Fetches what an MPD with `?text=stpp` lists of the only text, and returns its documents.
@@ -307,7 +303,7 @@ fn dash_sends_all_text_as_ttml_on_request() {
     ];
     let mut stored = Origin::open(&[avc_aac(), text("mov_text")], TARGET);
     assert_eq!(shown(&ttml_documents(&mut stored)), want);
-    let mut file = with_text_file(TextFormat::SubRip, "eng.srt", SUBRIP.as_bytes());
+    let mut file = with_text_file("eng.srt", SUBRIP.as_bytes());
     assert_eq!(shown(&ttml_documents(&mut file)), want);
     let name = file.names(TrackKind::Text)[0].clone();
     let get = |origin: &mut Origin, url: String| fetch(origin, &format!("{BASE}{url}")).unwrap();
@@ -362,7 +358,7 @@ writer.from_model(reader.to_model(io.TextIOWrapper(sys.stdin.buffer, 'utf-8'))).
 
 #[test]
 fn ttconv_reads_the_ttml_that_is_made_and_writes_ttml_that_is_read() {
-    let mut origin = with_text_file(TextFormat::SubRip, "eng.srt", SUBRIP.as_bytes());
+    let mut origin = with_text_file("eng.srt", SUBRIP.as_bytes());
     let mut got = Vec::new();
     for document in ttml_documents(&mut origin) {
         let Some(srt) = ttconv(TTML_TO_SRT, &document) else { return };
@@ -386,7 +382,7 @@ fn ttconv_reads_the_ttml_that_is_made_and_writes_ttml_that_is_read() {
     assert_eq!(merged(got), want);
 
     let Some(ttml) = ttconv(SRT_TO_TTML, SUBRIP) else { return };
-    let mut origin = with_text_file(TextFormat::Ttml, "eng.ttml", ttml.as_bytes());
+    let mut origin = with_text_file("eng.ttml", ttml.as_bytes());
     let name = origin.names(TrackKind::Text)[0].clone();
     let played = play(&mut origin, &format!("x-{name}.m3u8"));
     let got: Vec<String> = played.segments.iter().flat_map(|segment| cues("webvtt", segment)).collect();
@@ -407,7 +403,7 @@ proptest! {
             let end = stamp(start + length);
             file += &format!("\n{place}\n{} --> {end}\n{text} {place}\n", stamp(*start));
         }
-        let mut origin = with_text_file(TextFormat::WebVtt, "eng.vtt", file.as_bytes());
+        let mut origin = with_text_file("eng.vtt", file.as_bytes());
         let name = origin.names(TrackKind::Text)[0].clone();
         let want: BTreeSet<String> = cues("webvtt", file.as_bytes()).into_iter().collect();
         for query in ["", "?hls_fmp4"] {
@@ -430,22 +426,7 @@ proptest! {
 
 #[test]
 fn a_long_text_file_is_held_in_twice_its_size() {
-    let mut file = String::new();
-    for number in 0..2000_u32 {
-        let stamp = |ms: u32| {
-            let (seconds, ms) = (ms / 1000, ms % 1000);
-            format!("{:02}:{:02}:{:02},{ms:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-        };
-        let start = number * 3600;
-        file += &format!(
-            "{}\n{} --> {}\nThe harbour lay quiet in the morning\nwhen ship {number} came in\n\n",
-            number + 1,
-            stamp(start + 500),
-            stamp(start + 3100)
-        );
-    }
-    let began = std::time::Instant::now();
+    let file = two_hours();
     let index = text_file::index(TextFormat::SubRip, "eng.srt", file.as_bytes()).unwrap();
-    println!("{} bytes are held in {}; made in {:?}", file.len(), index.heap_bytes(), began.elapsed());
     assert!(index.heap_bytes() <= 2 * file.len(), "{} of {}", index.heap_bytes(), file.len());
 }
