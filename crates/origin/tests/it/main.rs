@@ -8,6 +8,7 @@
 )]
 
 mod admin;
+mod bad_text;
 mod cache_disk;
 mod caching;
 mod changes;
