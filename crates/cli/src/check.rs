@@ -9,6 +9,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use latemux_origin::check_keys;
+use latemux_storage::check_location;
 use std::path::PathBuf;
 
 /// Check a configuration file, and whether its storage answers
@@ -22,7 +23,7 @@ pub(crate) struct Check {
     /// Configuration file (TOML)
     #[arg(value_name = "FILE")]
     config: PathBuf,
-    /// Do not connect to the storage
+    /// Do not connect to the storage; a local folder must exist nevertheless
     #[arg(long)]
     offline: bool,
 }
@@ -63,7 +64,9 @@ fn problems(config: &Config) -> Vec<anyhow::Error> {
         config.cache.dir.as_deref().map_or(Ok(()), cache_folder::check),
         log::filter(&config.log.filter).map(drop),
     ];
-    checks.into_iter().filter_map(Result::err).collect()
+    let mirrors = config.storage.mirror.iter().map(|mirror| &mirror.location);
+    let locations = config.source.iter().chain(mirrors).map(|location| Ok(check_location(location)?));
+    checks.into_iter().chain(locations).filter_map(Result::err).collect()
 }
 
 /// Sends one request to the storage.

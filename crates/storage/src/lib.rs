@@ -36,7 +36,7 @@ pub use error::StorageError;
 pub use listing::{ListRequest, Listing, PageToken, list_all};
 pub use mirrored::Mirrored;
 pub use object::{Key, ObjectMeta, Version};
-pub use open::{OpenError, open, open_mirrored, open_object};
+pub use open::{OpenError, check_location, open, open_mirrored, open_object};
 pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides, StreamCount};
 pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
 

@@ -75,13 +75,31 @@ fn open_client(location: &str, options: &Options) -> Result<StorageClient, OpenE
             "file" => (folder(&local_path(&url)?)?, false),
             "http" | "https" => (Arc::new(HttpServer::new(&url, client(options, &account)?)), true),
             "s3" | "gs" | "az" => (Arc::new(any_bucket(&url, options, &account)?), true),
-            scheme => {
-                let detail = "not a path, file://, http://, https://, s3://, gs:// or az://";
-                return Err(OpenError::Location(format!("{scheme}://: {detail}")));
-            }
+            scheme => return Err(unknown_scheme(scheme)),
         },
     };
     Ok(StorageClient::over(inner, account, options, bounded))
+}
+
+/// Checks a location without a connection: its form, and whether a local folder exists.
+///
+/// # Errors
+/// [`OpenError::Location`] for another form than those of [`open`], and [`OpenError::Folder`] for a
+/// folder that cannot be opened.
+pub fn check_location(location: &str) -> Result<(), OpenError> {
+    match address(location)? {
+        None => folder(Path::new(location)).map(drop),
+        Some(url) => match url.scheme() {
+            "file" => folder(&local_path(&url)?).map(drop),
+            "http" | "https" | "s3" | "gs" | "az" => Ok(()),
+            scheme => Err(unknown_scheme(scheme)),
+        },
+    }
+}
+
+fn unknown_scheme(scheme: &str) -> OpenError {
+    let detail = "not a path, file://, http://, https://, s3://, gs:// or az://";
+    OpenError::Location(format!("{scheme}://: {detail}"))
 }
 
 fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError> {

@@ -82,6 +82,22 @@ fn the_storage_of_a_configuration_is_asked_unless_that_is_unwanted() {
 }
 
 #[test]
+fn a_missing_folder_is_a_problem_also_offline() {
+    let mirrored = "source = 'http://127.0.0.1:1/'\n[[storage.mirror]]\nlocation = 'no/copies'\n";
+    for (text, missing) in [("source = 'no/media'\n", "no/media"), (mirrored, "no/copies")] {
+        for flags in [&[][..], &["--offline"]] {
+            let (status, said) = check(text, flags);
+            assert_eq!(status, Some(1), "{said}");
+            let line = said.lines().next().unwrap_or_default();
+            assert!(line.contains(missing) && line.contains("No such file or directory"), "{said}");
+            assert!(said.ends_with("has a problem\n"), "{said}");
+        }
+    }
+    let (_, said) = check("source = 'latemux.toml'\n", &["--offline"]);
+    assert!(said.contains("is a file; name the folder it is in"), "{said}");
+}
+
+#[test]
 fn a_log_filter_that_would_show_nothing_is_refused() {
     for filter in ["inof", "info,acess"] {
         let output = Command::new(env!("CARGO_BIN_EXE_latemux"))
