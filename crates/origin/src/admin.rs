@@ -9,6 +9,7 @@ use crate::{
     http::host::check_host,
     http::listen::{Listener, Stream},
     http::pace::PaceLimits,
+    http::refusal::ExplainedRefusals,
     http::stall::StallTimeout,
     observe::metrics,
     read::body::Body,
@@ -65,6 +66,7 @@ impl Admin {
         let config = &app.config.http;
         let pace = PaceLimits { stall_timeout: config.stall_timeout, min_rate: 0 };
         let stream = StallTimeout::new(stream, config.header_timeout, pace, None);
+        let stream = ExplainedRefusals::unobserved(stream);
         let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
             Ok::<_, Infallible>(self.respond(&request.into_parts().0).await)
         });

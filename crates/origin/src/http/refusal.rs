@@ -51,8 +51,9 @@ const EMPTY_AND_LAST: &str = "connection: close\r\ncontent-length: 0\r\n";
 #[derive(Debug)]
 pub(crate) struct ExplainedRefusals<T> {
     inner: T,
-    metrics: Arc<Metrics>,
-    peer: IpAddr,
+    /// Metrics that count the refusals, and the client that the log names. `None` on the admin
+    /// address, whose requests are neither counted nor logged.
+    observed: Option<(Arc<Metrics>, IpAddr)>,
     lines: RequestLines,
     /// Escaped bytes that did not fit into the reader's buffer.
     unread: Bytes,
@@ -62,7 +63,12 @@ pub(crate) struct ExplainedRefusals<T> {
 
 impl<T> ExplainedRefusals<T> {
     pub(crate) fn new(inner: T, metrics: Arc<Metrics>, peer: IpAddr) -> Self {
-        Self { inner, metrics, peer, lines: RequestLines::default(), unread: Bytes::new(), instead: None }
+        Self { observed: Some((metrics, peer)), ..Self::unobserved(inner) }
+    }
+
+    /// Wraps a connection whose refusals are neither counted nor logged.
+    pub(crate) fn unobserved(inner: T) -> Self {
+        Self { inner, observed: None, lines: RequestLines::default(), unread: Bytes::new(), instead: None }
     }
 
     /// Starts the response in place of a refusal, if hyper writes one.
@@ -71,7 +77,9 @@ impl<T> ExplainedRefusals<T> {
             && let Some(refusal) = REFUSALS.iter().find(|refusal| refusal.is_head(written))
         {
             let (response, body) = refusal.response();
-            log_refusal(&self.metrics, self.peer, Some(refusal.status), refusal.reason, body as u64);
+            if let Some((metrics, peer)) = &self.observed {
+                log_refusal(metrics, *peer, Some(refusal.status), refusal.reason, body as u64);
+            }
             self.instead = Some((response, written.len()));
         }
     }

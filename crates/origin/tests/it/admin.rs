@@ -10,7 +10,7 @@ use latemux_storage::counting::Counting;
 use std::{fs, io, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, UnixStream},
+    net::{TcpListener, TcpStream, UnixStream},
 };
 
 /// Requests the metrics over a Unix socket, and returns the status line.
@@ -73,6 +73,32 @@ async fn requests_need_the_token() {
     for path in ["/healthz/live", "/healthz/ready"] {
         assert_eq!(get(address, path).await.status, 200);
     }
+}
+
+/// Sends the text of a request, and returns the status line and the body.
+async fn raw(address: SocketAddr, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn requests_that_are_no_http_are_answered_in_json() {
+    let server = Server::start(library()).await;
+    let request = |target: &str| format!("POST {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    // Operators write quotes as they are, as clients of the public address do.
+    let (line, body) = raw(server.admin, &request("/purge?prefix=a\"b")).await;
+    assert_eq!(line, "HTTP/1.1 200 OK");
+    assert!(body.starts_with("{\"prefix\":\"a\\\"b\",\"titles\":0,"), "{body}");
+    let (line, body) = raw(server.admin, &request("/a b")).await;
+    assert_eq!(line, "HTTP/1.1 400 Bad Request");
+    assert!(body.starts_with("{\"reason\":\"bad_request\",\"detail\":\"") && body.ends_with("}\n"), "{body}");
+    let metrics = get(server.admin, "/metrics").await;
+    let metrics = String::from_utf8_lossy(&metrics.body);
+    assert!(!metrics.contains("reason=\"bad_request\""), "only requests of clients are counted: {metrics}");
 }
 
 async fn purge(admin: SocketAddr, query: &str) -> FullResponse {
