@@ -188,28 +188,9 @@ impl ContentKey {
         self.iv.unwrap_or_else(|| self.encrypt_block(digest.to_le_bytes()))
     }
 
-    /// Returns the IV of a sample in `cenc`: the first counter of its keystream.
-    ///
-    /// Each object has a pseudo-random block. The sample's offset in the object is added to the
-    /// lower half of this block. A sample uses no more counters than it has bytes. Samples that do
-    /// not overlap therefore never share a counter, and samples of two objects share one only if 64
-    /// random bits are equal. The highest bit of the lower half is 0, so counting never overflows
-    /// it. Decryptors differ in what they do after an overflow.
-    pub fn counter_of(&self, fingerprint: u128, offset: u64) -> [u8; 16] {
-        let block = u128::from_be_bytes(self.encrypt_block(fingerprint.to_le_bytes()));
-        let low = (block & u128::from(u64::MAX >> 2)) + u128::from(offset & (u64::MAX >> 2));
-        (block >> 64 << 64 | low).to_be_bytes()
-    }
-
-    /// Returns the IV of a sample in PIFF, followed by 8 bytes that count blocks from 0. The IV is
-    /// the sample's offset in the object, added to a pseudo-random number of the object.
-    ///
-    /// Samples of one object have different offsets. Samples of two objects have equal IVs only if
-    /// the numbers of these objects differ by less than their size: for two objects of 16 GiB, in
-    /// one of 2^29 pairs.
-    pub fn short_counter_of(&self, fingerprint: u128, offset: u64) -> [u8; 16] {
-        let block = u128::from_be_bytes(self.encrypt_block(fingerprint.to_le_bytes()));
-        (block & !u128::from(u64::MAX)).wrapping_add(u128::from(offset) << 64).to_be_bytes()
+    /// Returns the IVs of the samples of an object in `cenc` and PIFF.
+    pub fn sample_ivs(&self, fingerprint: u128) -> SampleIvs {
+        SampleIvs(u128::from_be_bytes(self.encrypt_block(fingerprint.to_le_bytes())))
     }
 
     /// Returns the IV of all samples in `cbcs`: the one given with the key, or else the key's ID.
@@ -232,6 +213,34 @@ impl ContentKey {
         let mut block = block.into();
         self.cipher.encrypt_block(&mut block);
         block.into()
+    }
+}
+
+/// The IVs of an object's samples under one key, derived from a pseudo-random block of the object.
+#[derive(Debug, Clone, Copy)]
+pub struct SampleIvs(u128);
+
+impl SampleIvs {
+    /// Returns the IV of a sample in `cenc`: the first counter of its keystream.
+    ///
+    /// The sample's offset in the object is added to the lower half of the object's block. A sample
+    /// uses no more counters than it has bytes. Samples that do not overlap therefore never share a
+    /// counter, and samples of two objects share one only if 64 random bits are equal. The highest
+    /// bit of the lower half is 0, so counting never overflows it. Decryptors differ in what they
+    /// do after an overflow.
+    pub fn counter(&self, offset: u64) -> [u8; 16] {
+        let low = (self.0 & u128::from(u64::MAX >> 2)) + u128::from(offset & (u64::MAX >> 2));
+        (self.0 >> 64 << 64 | low).to_be_bytes()
+    }
+
+    /// Returns the IV of a sample in PIFF, followed by 8 bytes that count blocks from 0. The IV is
+    /// the sample's offset in the object, added to a pseudo-random number of the object.
+    ///
+    /// Samples of one object have different offsets. Samples of two objects have equal IVs only if
+    /// the numbers of these objects differ by less than their size: for two objects of 16 GiB, in
+    /// one of 2^29 pairs.
+    pub fn short_counter(&self, offset: u64) -> [u8; 16] {
+        (self.0 & !u128::from(u64::MAX)).wrapping_add(u128::from(offset) << 64).to_be_bytes()
     }
 }
 

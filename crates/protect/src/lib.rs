@@ -16,11 +16,13 @@
 //! - [`speke`]: requests for keys
 //! - [`Scheme`]: the ways to encrypt
 
+mod chain;
 pub mod cpix;
 pub mod cuts;
 pub mod document;
 pub mod key;
 pub mod key_json;
+mod keystream;
 pub mod packed_cuts;
 pub mod sample_aes;
 pub mod sample_cipher;

@@ -1,21 +1,24 @@
 //! SAMPLE-AES in transport streams (Apple, "MPEG-2 Stream Encryption Format for HTTP Live
 //! Streaming"): slices of AVC and frames of audio, each encrypted by AES-CBC from the same IV on.
 
-use crate::ContentKey;
+use crate::{
+    ContentKey,
+    chain::{Block, Run, encrypt_runs},
+};
 use aes::Aes128Enc;
 use bytes::BytesMut;
-use cbc::cipher::{BlockModeEncrypt, InnerIvInit, array::Array};
+use cbc::cipher::{BlockModeEncrypt, InnerIvInit};
 use memchr::memmem;
 use std::fmt;
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
+/// Distance from one encrypted block of a NAL unit to the next, in blocks.
+const PERIOD: usize = 10;
 /// Bytes at the start of a NAL unit that stay clear.
 const CLEAR_START: usize = 32;
 /// Longest NAL unit that stays clear as a whole.
 const CLEAR_NAL_UNIT: usize = 48;
-/// Distance in bytes from one encrypted block of a NAL unit to the next.
-const PERIOD: usize = 10 * BLOCK;
 /// Bytes at the start of an audio frame that stay clear.
 const CLEAR_FRAME_START: usize = 16;
 
@@ -40,26 +43,18 @@ impl SampleAes {
             return;
         }
         let mut encrypted = nal_unit.to_vec();
-        let mut chain = self.chain();
-        let mut at = CLEAR_START;
         // A last block that is not followed by another byte stays clear.
-        while at + BLOCK < encrypted.len() {
-            if let Some(block) = encrypted.get_mut(at..at + BLOCK) {
-                chain.encrypt_blocks(Array::slice_as_chunks_mut(block).0);
-            }
-            at += PERIOD;
-        }
+        let count = (encrypted.len() - 1 - CLEAR_START) / BLOCK;
+        let run = Run { at: CLEAR_START, count: count.div_ceil(PERIOD), last: self.iv.into() };
+        encrypt_runs(&self.cipher, &mut [run], PERIOD * BLOCK, &mut encrypted);
         escape(&encrypted, out);
     }
 
     /// Encrypts all whole blocks of an audio frame but the first.
     pub fn encrypt_frame(&self, frame: &mut [u8]) {
         let blocks = frame.get_mut(CLEAR_FRAME_START..).unwrap_or_default();
-        self.chain().encrypt_blocks(Array::slice_as_chunks_mut(blocks).0);
-    }
-
-    fn chain(&self) -> cbc::Encryptor<Aes128Enc> {
-        cbc::Encryptor::inner_iv_init(self.cipher.clone(), &self.iv.into())
+        let mut chain = cbc::Encryptor::inner_iv_init(self.cipher.clone(), &self.iv.into());
+        chain.encrypt_blocks(Block::slice_as_chunks_mut(blocks).0);
     }
 }
 
@@ -92,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{Key, KeyId};
     use aes::Aes128;
-    use cbc::cipher::{BlockModeDecrypt, KeyIvInit};
+    use cbc::cipher::{BlockModeDecrypt, KeyIvInit, array::Array};
     use proptest::prelude::*;
 
     const KEY: [u8; 16] = [9; 16];

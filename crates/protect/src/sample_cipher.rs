@@ -1,17 +1,19 @@
 //! Ciphers of samples (ISO/IEC 23001-7 §9 and §10): `cenc` by AES-CTR, `cbcs` by AES-CBC with a
 //! pattern.
 
-use crate::ContentKey;
+use crate::{
+    ContentKey,
+    chain::{Block, Run, encrypt_runs},
+    keystream::Keystream,
+};
 use aes::Aes128Enc;
 use bytes::BytesMut;
-use cbc::cipher::{BlockModeEncrypt, InnerIvInit, StreamCipher, array::Array};
-use ctr::{Ctr64BE, CtrCore};
 use std::{collections::VecDeque, fmt};
 
 /// Size of a block in bytes.
 const BLOCK: usize = 16;
 /// `cbcs` of video encrypts one block of ten.
-const PATTERN: usize = 10;
+const PERIOD: usize = 10;
 
 /// A way to encrypt the protected bytes of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +44,13 @@ pub struct SampleCipher {
     pattern: Pattern,
     spans: VecDeque<Span>,
     state: State,
-    /// Blocks of the current protected bytes so far.
+    /// Blocks that `write` has appended clear and encrypts before it returns.
+    runs: Vec<Run>,
+    /// True if the last run belongs to the current protected bytes.
+    is_listed: bool,
+    /// Blocks of the current protected bytes so far, counted for the pattern.
     blocks: usize,
-    /// Bytes of a block that is not complete yet, and is encrypted when it is.
+    /// Bytes of a block that is not complete yet.
     held: [u8; BLOCK],
     held_len: usize,
 }
@@ -52,20 +58,30 @@ pub struct SampleCipher {
 /// The cipher of the current protected bytes.
 enum State {
     None,
-    Counter(Box<Ctr64BE<Aes128Enc>>),
-    Chain(Box<cbc::Encryptor<Aes128Enc>>),
+    Counter(Keystream),
+    /// The last encrypted block, or the IV.
+    Chain(Block),
 }
 
 impl SampleCipher {
     /// Creates a cipher of bytes that consist of these spans.
     pub fn new(key: &ContentKey, pattern: Pattern, spans: VecDeque<Span>) -> Self {
-        let cipher = key.cipher().clone();
-        Self { cipher, pattern, spans, state: State::None, blocks: 0, held: [0; BLOCK], held_len: 0 }
+        Self {
+            cipher: key.cipher().clone(),
+            pattern,
+            spans,
+            state: State::None,
+            runs: Vec::new(),
+            is_listed: false,
+            blocks: 0,
+            held: [0; BLOCK],
+            held_len: 0,
+        }
     }
 
     /// Returns the bytes of memory that the spans take.
     pub fn heap_bytes(&self) -> usize {
-        self.spans.capacity() * size_of::<Span>()
+        self.spans.capacity() * size_of::<Span>() + self.runs.capacity() * size_of::<Run>()
     }
 
     /// Returns true if the bytes of a block are held back until all of it is known.
@@ -100,7 +116,13 @@ impl SampleCipher {
 
     /// Takes the next bytes, and appends their encrypted form as far as blocks are complete. Bytes
     /// behind the last span are left out, so no byte is sent clear unless a span says so.
-    pub fn write(&mut self, mut input: &[u8], out: &mut BytesMut) {
+    pub fn write(&mut self, input: &[u8], out: &mut BytesMut) {
+        self.write_spans(input, out);
+        self.encrypt(out);
+    }
+
+    /// Does the same, but leaves blocks of chains clear, and lists them in `runs`.
+    fn write_spans(&mut self, mut input: &[u8], out: &mut BytesMut) {
         while let Some(span) = self.spans.front_mut() {
             if span.clear > 0 {
                 let count = input.len().min(to_usize(span.clear));
@@ -116,14 +138,10 @@ impl SampleCipher {
             // another sample.
             if let Some(iv) = span.iv.take() {
                 self.blocks = 0;
+                self.is_listed = false;
                 self.state = match self.pattern {
-                    Pattern::Counter => State::Counter(Box::new(Ctr64BE::from_core(CtrCore::inner_iv_init(
-                        self.cipher.clone(),
-                        &iv.into(),
-                    )))),
-                    _ => {
-                        State::Chain(Box::new(cbc::Encryptor::inner_iv_init(self.cipher.clone(), &iv.into())))
-                    }
+                    Pattern::Counter => State::Counter(Keystream::new(iv)),
+                    _ => State::Chain(iv.into()),
                 };
             }
             if span.protected == 0 {
@@ -143,72 +161,77 @@ impl SampleCipher {
     }
 
     /// Encrypts bytes of a span that has `left` protected bytes left, including these.
-    fn protect(&mut self, mut input: &[u8], left: usize, out: &mut BytesMut) {
-        if matches!(self.state, State::None) {
+    fn protect(&mut self, input: &[u8], left: usize, out: &mut BytesMut) {
+        match &mut self.state {
             // Without an IV nothing is sent: the body is shorter than planned, and is aborted.
-            return;
-        }
-        if let State::Counter(counter) = &mut self.state {
-            let start = out.len();
-            out.extend_from_slice(input);
-            counter.apply_keystream(out.get_mut(start..).unwrap_or_default());
-            return;
-        }
-        // Protected bytes of the span that have not been sent yet.
-        let mut left = left + self.held_len;
-        while !input.is_empty() {
-            if left < BLOCK {
-                // A part of a block stays clear.
-                out.extend_from_slice(input);
-                return;
-            }
-            let in_pattern = if self.pattern == Pattern::OneOfTen { self.blocks % PATTERN } else { 0 };
-            if in_pattern > 0 {
-                let skipped = ((PATTERN - in_pattern) * BLOCK).min(left / BLOCK * BLOCK);
-                // The pattern continues within a block if the input ended there.
-                let count = (skipped - self.held_len).min(input.len());
-                let (clear, rest) = input.split_at(count);
-                out.extend_from_slice(clear);
-                input = rest;
-                let passed = self.held_len + count;
-                self.blocks += passed / BLOCK;
-                self.held_len = passed % BLOCK;
-                left -= passed - self.held_len;
-                continue;
-            }
-            let count = (BLOCK - self.held_len).min(input.len());
-            if self.held_len == 0 && self.pattern == Pattern::EveryBlock && count == BLOCK {
-                let whole = input.len().min(left) / BLOCK * BLOCK;
-                let (now, rest) = input.split_at(whole);
-                let start = out.len();
-                out.extend_from_slice(now);
-                self.encrypt(out.get_mut(start..).unwrap_or_default());
-                input = rest;
-                left -= whole;
-                continue;
-            }
-            let (now, rest) = input.split_at(count);
-            input = rest;
-            if let Some(held) = self.held.get_mut(self.held_len..self.held_len + count) {
-                held.copy_from_slice(now);
-            }
-            self.held_len += count;
-            if self.held_len == BLOCK {
-                let start = out.len();
-                out.extend_from_slice(&self.held);
-                self.encrypt(out.get_mut(start..).unwrap_or_default());
-                self.held_len = 0;
-                self.blocks += 1;
-                left -= BLOCK;
-            }
+            State::None => {}
+            State::Counter(keystream) => keystream.write(&self.cipher, input, out),
+            State::Chain(_) => self.chain(input, left, out),
         }
     }
 
-    /// Encrypts whole blocks in place.
-    fn encrypt(&mut self, blocks: &mut [u8]) {
-        if let State::Chain(chain) = &mut self.state {
-            chain.encrypt_blocks(Array::slice_as_chunks_mut(blocks).0);
+    /// Encrypts bytes of a span whose blocks are chained. What does not fill a block is held back.
+    fn chain(&mut self, mut input: &[u8], left: usize, out: &mut BytesMut) {
+        // Protected bytes of the span that have not been sent yet.
+        let mut left = left + self.held_len;
+        if self.held_len > 0 {
+            let (now, rest) = input.split_at(input.len().min(BLOCK - self.held_len));
+            self.hold(now);
+            if self.held_len < BLOCK {
+                return;
+            }
+            let block = self.held;
+            self.write_blocks(&block, out);
+            self.held_len = 0;
+            left -= BLOCK;
+            input = rest;
         }
+        let (blocks, rest) = input.split_at(input.len().min(left) / BLOCK * BLOCK);
+        self.write_blocks(blocks, out);
+        if left - blocks.len() < BLOCK {
+            // A part of a block stays clear.
+            out.extend_from_slice(rest);
+        } else {
+            self.hold(rest);
+        }
+    }
+
+    /// Keeps bytes of a block until it is complete.
+    fn hold(&mut self, bytes: &[u8]) {
+        if let Some(held) = self.held.get_mut(self.held_len..self.held_len + bytes.len()) {
+            held.copy_from_slice(bytes);
+            self.held_len += bytes.len();
+        }
+    }
+
+    /// Appends whole blocks, and lists those that are to be encrypted.
+    fn write_blocks(&mut self, clear: &[u8], out: &mut BytesMut) {
+        let blocks = clear.len() / BLOCK;
+        let (first, period) = match self.pattern {
+            Pattern::OneOfTen => (self.blocks.next_multiple_of(PERIOD) - self.blocks, PERIOD),
+            _ => (0, 1),
+        };
+        let count = blocks.saturating_sub(first).div_ceil(period);
+        if self.blocks > 0 {
+            // The chain continues with its last block, which is still clear if it is listed.
+            self.encrypt(out);
+        }
+        if let State::Chain(last) = self.state {
+            self.runs.push(Run { at: out.len() + first * BLOCK, count, last });
+            self.is_listed = true;
+            self.blocks += blocks;
+            out.extend_from_slice(clear);
+        }
+    }
+
+    /// Encrypts the blocks that are listed.
+    fn encrypt(&mut self, out: &mut BytesMut) {
+        let step = if self.pattern == Pattern::OneOfTen { PERIOD * BLOCK } else { BLOCK };
+        encrypt_runs(&self.cipher, &mut self.runs, step, out);
+        if let (State::Chain(last), Some(run), true) = (&mut self.state, self.runs.last(), self.is_listed) {
+            *last = run.last;
+        }
+        self.runs.clear();
     }
 }
 
@@ -232,7 +255,8 @@ mod tests {
     use super::*;
     use crate::{Key, KeyId};
     use aes::Aes128;
-    use cbc::cipher::{BlockModeDecrypt, KeyIvInit, array::Array};
+    use cbc::cipher::{BlockModeDecrypt, KeyIvInit, StreamCipher, array::Array};
+    use ctr::Ctr64BE;
     use proptest::prelude::*;
 
     const KEY: [u8; 16] =

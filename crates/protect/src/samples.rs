@@ -70,12 +70,13 @@ impl SampleSeal<'_> {
             (true, None) => return Err(CutError::OtherMedia),
             (false, _) => None,
         };
+        let ivs = self.key.sample_ivs(self.fingerprint);
         let mut of_sample = Vec::new();
         let mut pieces = Vec::new();
         for (offset, size) in samples {
             let iv = match self.scheme {
-                Scheme::Cenc => self.key.counter_of(self.fingerprint, offset),
-                Scheme::Piff => self.key.short_counter_of(self.fingerprint, offset),
+                Scheme::Cenc => ivs.counter(offset),
+                Scheme::Piff => ivs.short_counter(offset),
                 _ => self.key.constant_iv(),
             };
             let start = sealed.entries.len();
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(cbcs.sizes, [14, 8]);
         let cenc = seal(Scheme::Cenc, true).seal(samples.into_iter(), Some(&cuts)).unwrap();
         assert_eq!(cenc.sizes, [30, 24]);
-        assert_eq!(cenc.entries[..16], key.counter_of(1, 100));
+        assert_eq!(cenc.entries[..16], key.sample_ivs(1).counter(100));
         assert_eq!(cenc.entries[16..30], [0, 2, 0, 8, 0, 0, 0, 32, 0, 9, 0, 0, 0, 16]);
         let audio = seal(Scheme::Cenc, false).seal(samples.into_iter(), None).unwrap();
         assert_eq!((audio.sizes.as_slice(), audio.entries.len()), (&[16, 16][..], 32));
@@ -178,7 +179,7 @@ mod tests {
             for fingerprint in objects {
                 let mut offset = 0_u64;
                 for &size in &sizes {
-                    let first = u128::from_be_bytes(key.counter_of(fingerprint, offset));
+                    let first = u128::from_be_bytes(key.sample_ivs(fingerprint).counter(offset));
                     for block in 0..u128::from(size.div_ceil(16)) {
                         prop_assert!(used.insert(first + block), "offset {}", offset);
                     }
