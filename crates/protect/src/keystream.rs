@@ -1,19 +1,19 @@
 //! The key stream of AES-CTR, made for many blocks at a time.
 //!
-//! The ciphers of the crate `aes` encrypt 64 blocks at once, and what is left one block after
+//! The ciphers of the crate `aes` encrypt up to 64 blocks at once, and what is left one block after
 //! another, which takes as long as the 64. Samples are short: most of a frame of audio, and several
 //! hundred bytes of each picture, would be encrypted in that slow way. So this stream always asks
-//! for a whole batch. It also reads the input and writes the output in one pass.
+//! for a whole batch.
 
-use crate::chain::Block;
 use aes::Aes128Enc;
 use bytes::BytesMut;
-use cbc::cipher::{BlockCipherEncrypt, array::Array};
+use cbc::cipher::{
+    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, ParBlocks, array::Array,
+    consts::U16, typenum::Unsigned,
+};
 
 /// Size of a block in bytes.
 const BLOCK: usize = 16;
-/// Blocks that are encrypted at one time.
-const BATCH: usize = 64;
 /// Fewest blocks for which a whole batch is made.
 const WORTH_A_BATCH: usize = 4;
 
@@ -44,40 +44,73 @@ impl Keystream {
         let (now, input) = input.split_at(input.len().min(rest.len()));
         self.used += now.len();
         out.extend(now.iter().zip(rest).map(|(byte, key)| byte ^ key));
-        let mut blocks = [Array::from([0; BLOCK]); BATCH];
-        for piece in input.chunks(BATCH * BLOCK) {
-            self.write_batch(cipher, piece, &mut blocks, out);
+        if !input.is_empty() {
+            cipher.encrypt_with_backend(Batches { stream: self, input, out });
         }
     }
 
-    /// Does the same with at most a batch of bytes, which begin a block. The stream is made in
-    /// `blocks`.
-    fn write_batch(
-        &mut self,
-        cipher: &Aes128Enc,
-        input: &[u8],
-        blocks: &mut [Block; BATCH],
-        out: &mut BytesMut,
-    ) {
-        let count = input.len().div_ceil(BLOCK);
-        let made = if count < WORTH_A_BATCH { count } else { BATCH };
-        let blocks = blocks.get_mut(..made).unwrap_or_default();
-        for (index, block) in (0..).zip(blocks.iter_mut()) {
+    /// Writes the next counters into blocks, of which `used` will be used.
+    ///
+    /// This and what calls it is inlined into the function of the crate `aes` that is compiled for
+    /// the instructions of this processor, and so uses its wide registers.
+    #[inline(always)]
+    fn count(&mut self, blocks: &mut [Array<u8, U16>], used: usize) {
+        // Up to the overflow of the last byte, only that byte differs: nothing is carried.
+        let before_overflow = 256 - usize::from(self.next.to_le_bytes()[0]);
+        let (now, later) = blocks.split_at_mut(before_overflow.min(blocks.len()));
+        self.fill(self.next, now);
+        self.fill(self.next.wrapping_add(now.len() as u64), later);
+        self.next = self.next.wrapping_add(used as u64);
+    }
+
+    /// Writes counters that differ from the first only in the last byte.
+    #[inline(always)]
+    fn fill(&self, first: u64, blocks: &mut [Array<u8, U16>]) {
+        /// What the last byte of a number counts, since numbers are stored with that byte last.
+        const ONE: u64 = u64::from_ne_bytes(1_u64.to_be_bytes());
+        let first = u64::from_ne_bytes(first.to_be_bytes());
+        for (index, block) in (0_u64..).zip(blocks) {
             let (prefix, number) = block.split_at_mut(8);
             prefix.copy_from_slice(&self.prefix);
-            number.copy_from_slice(&self.next.wrapping_add(index).to_be_bytes());
+            number.copy_from_slice(&first.wrapping_add(index.wrapping_mul(ONE)).to_ne_bytes());
         }
-        self.next = self.next.wrapping_add(count as u64);
-        cipher.encrypt_blocks(blocks);
-        if let Some(last) = count.checked_sub(1).and_then(|last| blocks.get(last)) {
-            self.block = (*last).into();
-            self.used = input.len() - (count - 1) * BLOCK;
+    }
+}
+
+/// Input to be encrypted with blocks that the stream has not made yet.
+struct Batches<'a> {
+    stream: &'a mut Keystream,
+    input: &'a [u8],
+    out: &'a mut BytesMut,
+}
+
+impl BlockSizeUser for Batches<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncClosure for Batches<'_> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let Self { stream, input, out } = self;
+        let mut blocks = ParBlocks::<B>::default();
+        for piece in input.chunks(B::ParBlocksSize::USIZE * BLOCK) {
+            let count = piece.len().div_ceil(BLOCK);
+            stream.count(&mut blocks, count);
+            if count < WORTH_A_BATCH {
+                blocks.iter_mut().take(count).for_each(|block| backend.encrypt_block_inplace(block));
+            } else {
+                backend.encrypt_par_blocks_inplace(&mut blocks);
+            }
+            if let Some(last) = blocks.get(count - 1) {
+                stream.block = (*last).into();
+                stream.used = piece.len() - (count - 1) * BLOCK;
+            }
+            let bytes = Array::slice_as_flattened_mut(&mut blocks);
+            for (key, byte) in bytes.iter_mut().zip(piece) {
+                *key ^= byte;
+            }
+            out.extend_from_slice(bytes.get(..piece.len()).unwrap_or_default());
         }
-        let stream = Array::slice_as_flattened_mut(blocks);
-        for (key, byte) in stream.iter_mut().zip(input) {
-            *key ^= byte;
-        }
-        out.extend_from_slice(stream.get(..input.len()).unwrap_or_default());
     }
 }
 
