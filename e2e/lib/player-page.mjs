@@ -67,14 +67,14 @@ export class PlayerPage {
 
   /**
    * Waits until the player has read the manifest and the duration is known. Fails with the player's
-   * errors.
+   * errors, except those that `isExpected` accepts.
    */
-  async ready() {
+  async ready(isExpected = () => false) {
     await this.#until("the player to be ready", () => {
       const { state } = document.querySelector("#player").dataset;
       return (state === "ready" && document.querySelector("video").readyState > 0) || state === "error";
     });
-    const errors = await this.errors();
+    const errors = (await this.errors()).filter((error) => !isExpected(error));
     assert.deepEqual(errors, [], "the player reports errors");
   }
 

@@ -305,6 +305,13 @@ fn late_video(count: u32, millis: i64) -> Track {
     table_track(TrackKind::Video, 1000, 0, &samples)
 }
 
+/// Returns audio at 48 kHz that starts later by milliseconds.
+fn late_audio(count: u32, millis: i64) -> Track {
+    let mut samples = frames(count, 1024, 1);
+    samples.iter_mut().for_each(|sample| sample.decode_time += millis * 48);
+    table_track(TrackKind::Audio, 48_000, 0, &samples)
+}
+
 #[test]
 fn a_picture_that_starts_later_than_the_sound_was_not_reported() {
     let title_of = |tracks| title(tracks, 4);
@@ -312,18 +319,24 @@ fn a_picture_that_starts_later_than_the_sound_was_not_reported() {
     assert_eq!(reasons(&late), ["video_starts_late"]);
     assert_eq!(
         late.problems[0].detail,
-        "video=1000000 starts at 3.000 s, but audio=1000000 at 0.000 s; some HLS players play the picture \
-         too early by the difference"
+        "video=1000000 starts at 3.000 s, but audio=1000000 at 0.000 s; some players play the former \
+         too early by the difference, or leave out what precedes it"
     );
     // B-frames without an edit list delay the picture by less.
     assert_eq!(reasons(&title_of(vec![late_video(250, 186), audio(480)])), ["video_starts_late"]);
     assert_eq!(reasons(&title_of(vec![late_video(250, 185), audio(480)])), [""; 0]);
     // Another video starts with the sound, or the whole title starts late.
     assert_eq!(reasons(&title_of(vec![late_video(250, 4000), late_video(350, 0), audio(656)])), [""; 0]);
-    let mut sound = frames(480, 1024, 1);
-    sound.iter_mut().for_each(|sample| sample.decode_time += 3 * 48_000);
-    let sound = table_track(TrackKind::Audio, 48_000, 0, &sound);
-    assert_eq!(reasons(&title_of(vec![late_video(250, 3000), sound])), [""; 0]);
+    assert_eq!(reasons(&title_of(vec![late_video(250, 3000), late_audio(480, 3000)])), [""; 0]);
+}
+
+#[test]
+fn sound_that_starts_later_than_the_picture_was_not_reported() {
+    for (millis, expected) in [(3000, &["audio_starts_late"][..]), (91, &["audio_starts_late"]), (90, &[])] {
+        let title = title(vec![late_video(350, 0), late_audio(480, millis)], 4);
+        assert_eq!(reasons(&title), expected, "{millis} ms");
+    }
+    assert_eq!(reasons(&title(vec![late_video(350, 0), late_audio(480, 3000), audio(650)], 4)), [""; 0]);
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl Title {
         let tracks: Vec<TitleTrack> = tracks.collect();
         problems.extend(problems::long_segments(&objects, &tracks, target));
         problems.extend(problems::early_video(&objects, &tracks, target));
-        problems.extend(problems::late_video(&objects, &tracks));
+        problems.extend(problems::late_start(&objects, &tracks));
         problems.extend(problems::hidden_frames(&objects, &tracks));
         problems.extend(problems::repeated_frames(&objects, &tracks));
         let fingerprint = fingerprint(&objects, &grid, target);

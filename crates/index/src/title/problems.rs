@@ -97,33 +97,42 @@ fn hidden_frame_count(track: &Track) -> usize {
     times.windows(2).filter(|pair| pair[1] - pair[0] < millis(1)).count()
 }
 
-/// Reports the video track that starts first if all audio starts earlier, by more than viewers
-/// accept.
+/// Reports if the first video starts later than the first audio, or the other way round, by more
+/// than viewers accept.
 ///
-/// Playlists of HLS cannot state such a distance, so some players remove it and play the picture
-/// too early. A title whose audio starts as late is only delayed, which does no harm.
-pub(super) fn late_video(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]) -> Option<TitleProblem> {
-    /// Sound may be later than the picture by 185 ms (ITU-R BT.1359).
-    const ACCEPTABLE: Time = Time::new(185, Timescale::MILLIS);
+/// Playlists of HLS cannot state such a distance, so some players remove it and play one of the two
+/// too early. Others begin where both do. A title is only delayed if all its tracks start late,
+/// which does no harm.
+pub(super) fn late_start(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]) -> Option<TitleProblem> {
+    /// Sound may be later than the picture by 185 ms, and earlier by 90 ms (ITU-R BT.1359).
+    const LATE_SOUND: Time = Time::new(185, Timescale::MILLIS);
+    const EARLY_SOUND: Time = Time::new(90, Timescale::MILLIS);
     let first = |kind| {
         let indexed = |named: &TitleTrack| &objects[named.object].tracks[named.track];
         let start = |named: &TitleTrack| Time::new(indexed(named).start, indexed(named).timescale);
         let of_kind = tracks.iter().filter(|named| indexed(named).kind == kind);
         of_kind.map(|named| (start(named), named)).min_by_key(|&(start, _)| start)
     };
-    let (picture, video) = first(TrackKind::Video)?;
-    let (sound, audio) = first(TrackKind::Audio)?;
     let ticks = |time: Time| time.in_scale(Timescale::MPEG, Round::Down);
-    (ticks(picture) - ticks(sound) > ticks(ACCEPTABLE)).then(|| TitleProblem {
+    let (picture, sound) = (first(TrackKind::Video)?, first(TrackKind::Audio)?);
+    let distance = ticks(picture.0) - ticks(sound.0);
+    let (reason, late, early) = if distance > ticks(LATE_SOUND) {
+        ("video_starts_late", picture, sound)
+    } else if -distance > ticks(EARLY_SOUND) {
+        ("audio_starts_late", sound, picture)
+    } else {
+        return None;
+    };
+    Some(TitleProblem {
         object: None,
-        reason: "video_starts_late",
+        reason,
         detail: format!(
-            "{} starts at {:.3} s, but {} at {:.3} s; some HLS players play the picture too early by the \
-             difference",
-            video.name,
-            picture.seconds(),
-            audio.name,
-            sound.seconds(),
+            "{} starts at {:.3} s, but {} at {:.3} s; some players play the former too early by the \
+             difference, or leave out what precedes it",
+            late.1.name,
+            late.0.seconds(),
+            early.1.name,
+            early.0.seconds(),
         ),
     })
 }
