@@ -355,8 +355,18 @@ fn a_lone_composition_offset_does_not_make_the_first_fragment_longer_than_listed
 
 /// Open GOPs from the first one on: the first segment starts with leading pictures.
 #[test]
-fn leading_pictures_at_the_start_do_not_make_the_first_fragment_longer_than_listed() {
-    assert_varying("smooth-leading", &starting_with_leading_pictures());
+fn leading_pictures_at_the_start_do_not_make_the_first_fragment_longer_than_listed_or_faster() {
+    let file = starting_with_leading_pictures();
+    assert_varying("smooth-leading", &file);
+    let (_, levels) = play(&mut Origin::open(&[file], TARGET));
+    // The last fragment lasts until its frames have been presented.
+    let [fragments @ .., _] = &levels[0].fragments[..] else { panic!("no fragment") };
+    assert!(!fragments.is_empty());
+    for (window, fragment) in levels[0].times.windows(2).zip(fragments) {
+        let frames = i64::try_from(composition_offsets(fragment).len()).unwrap();
+        let even = frames * SCALE * 1001 / 30_000;
+        assert!((window[1] - window[0] - even).abs() < SCALE / 1000, "{window:?} for {frames} frames");
+    }
 }
 
 /// A stream has one timeline. A rendition that is cut at other times is a separate stream, although
