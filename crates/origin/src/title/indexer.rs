@@ -231,7 +231,7 @@ impl Indexer {
                 tracing::warn!(
                     reason = "scan",
                     object = %object,
-                    "the file has neither sidx nor mfra: every fragment is read once"
+                    "the file has no usable sidx or mfra: every fragment is read once"
                 );
             }
         }
