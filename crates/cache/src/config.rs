@@ -20,7 +20,8 @@ pub struct Config {
     /// Most source bytes in `dir`.
     #[serde(with = "ByteSize")]
     pub disk: u64,
-    /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps no indexes on disk.
+    /// Most bytes of indexes, and of cuts of encrypted video, in the folder `indexes` inside `dir`.
+    /// 0 keeps none on disk.
     #[serde(with = "ByteSize")]
     pub index_disk: u64,
     /// Largest piece of source bytes that the range cache keeps or evicts as one, called a unit.

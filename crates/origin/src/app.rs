@@ -41,7 +41,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Resources {
     /// Range cache for media.
     pub cache: Option<Cache>,
-    /// Disk store for indexes, so that they outlive the process.
+    /// Disk store for indexes and cuts, so that they outlive the process.
     pub indexes: Option<Records>,
     /// The served storage, for writing index MP4s. Used only if `index.write` is configured.
     pub write: Option<Arc<dyn ConditionalPut>>,
@@ -135,9 +135,9 @@ impl App {
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
         let loading = LoadingMemory::new(config.memory.loading);
         let work = Arc::new(WorkQueue::new(loading.clone()));
+        let cuts = Cuts::new(config.memory.cuts, indexes.clone());
         let titles = Titles::new(&storage, &config, &storages, indexes, index_target, loading, work.clone());
         let fragments = Fragments::new(config.memory.fragments);
-        let cuts = Cuts::new(config.memory.cuts);
         let manifests = Manifests::new(config.memory.manifests, work);
         watches.extend(titles.watch().chain([fragments.watch(), cuts.watch(), manifests.watch()]));
         metrics.watch(watches);

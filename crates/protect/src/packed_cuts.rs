@@ -17,6 +17,16 @@ impl PackedCuts {
         }
     }
 
+    /// Returns cuts that were stored as [`Self::as_bytes`].
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the packed form.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Returns the bytes of memory that they take.
     pub fn heap_bytes(&self) -> usize {
         self.0.capacity()
@@ -96,6 +106,7 @@ mod tests {
                 prop_assert_eq!(&read, &expected);
             }
             prop_assert_eq!(reader.next_sample(0, &mut read), Err(CutError::OtherMedia));
+            prop_assert_eq!(PackedCuts::from_bytes(packed.as_bytes().to_vec()), packed);
         }
     }
 }

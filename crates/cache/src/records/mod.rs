@@ -137,7 +137,8 @@ impl Records {
         found
     }
 
-    async fn find(&self, name: &[u8]) -> Option<Bytes> {
+    /// Returns a value as [`Self::get`] does, without counting a hit or a miss.
+    pub async fn find(&self, name: &[u8]) -> Option<Bytes> {
         let shared = self.0.shared.clone();
         let id = file::id(name);
         let unknown = *self.0.recovered.borrow() && !shared.table().holds(id);

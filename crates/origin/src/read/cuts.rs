@@ -1,27 +1,39 @@
 //! Cuts of video that is encrypted: where its slices begin, found when a segment is first requested
-//! and kept in memory.
+//! and kept in memory and on disk.
 
 use crate::{
-    Error, observe::metrics::CacheWatch, read::fetch::Fetch, title::indexed::IndexedObject,
-    title::memory_cache::MemoryCache, title::titles::LoadedTitle,
+    Error,
+    observe::metrics::CacheWatch,
+    observe::trace::record_outcome,
+    read::fetch::Fetch,
+    title::cut_records::{self, Region, region_of},
+    title::indexed::IndexedObject,
+    title::memory_cache::MemoryCache,
+    title::titles::LoadedTitle,
 };
+use latemux_cache::Records;
 use latemux_packager::{
     PackError,
     plan::{CutSamples, KnownCuts, NeedsCuts, SourceRange},
 };
 use latemux_protect::PackedCuts;
-use std::sync::Arc;
+use latemux_storage::{Outcome, Tier};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Cuts kept in memory, by the object's ID, which no other version of it has, and the digest of the
-/// samples. Clones share them.
+/// Cuts kept in memory and on disk. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Cuts {
-    memory: MemoryCache<(u64, u128), Arc<PackedCuts>>,
+    /// By the object's ID, which no other version of it has, and the number of the region.
+    memory: MemoryCache<(u64, u64), Arc<Region>>,
+    records: Option<Records>,
+    /// Held while a region gets further cuts.
+    changing: Arc<Mutex<()>>,
 }
 
 impl Cuts {
-    pub(crate) fn new(capacity: u64) -> Self {
-        Self { memory: MemoryCache::new(capacity, |_, cuts: &Arc<PackedCuts>| cuts.heap_bytes()) }
+    pub(crate) fn new(capacity: u64, records: Option<Records>) -> Self {
+        let memory = MemoryCache::new(capacity, |_, region: &Arc<Region>| region.heap_bytes());
+        Self { memory, records, changing: Arc::default() }
     }
 
     /// Returns what metrics show of the cuts. Their number of joins is always 0.
@@ -31,7 +43,46 @@ impl Cuts {
 
     /// Returns the known cuts of a title, for planning.
     pub(crate) fn of<'a>(&'a self, title: &'a LoadedTitle) -> TitleCuts<'a> {
-        TitleCuts { memory: &self.memory, objects: &title.objects, found: None }
+        TitleCuts { cuts: self, objects: &title.objects, found: None }
+    }
+
+    /// Reads from disk the region in which samples begin, and keeps it in memory. A region in
+    /// memory was read before: it has all that is on disk.
+    async fn read(&self, object: &IndexedObject, samples: &CutSamples) -> Option<Arc<Region>> {
+        let number = region_of(samples);
+        let name = (object.id, number);
+        if self.memory.peek(&name).is_some() {
+            return None;
+        }
+        let region = cut_records::read(self.records.as_ref()?, object, number).await?;
+        Some(self.change(name, |known| region.joined(known)))
+    }
+
+    /// Keeps the cuts of samples in memory and on disk, there beside those that were read from it:
+    /// memory may have evicted these.
+    fn keep(
+        &self,
+        object: &IndexedObject,
+        samples: &CutSamples,
+        cuts: Arc<PackedCuts>,
+        on_disk: Option<Arc<Region>>,
+    ) {
+        let number = region_of(samples);
+        let on_disk = on_disk.unwrap_or_default();
+        let changed = |known: &Region| Region::clone(&on_disk).joined(known).with(samples, cuts);
+        let region = self.change((object.id, number), changed);
+        if let Some(records) = &self.records {
+            cut_records::write(records, object, number, region);
+        }
+    }
+
+    /// Changes the cuts of a region in memory, and returns them.
+    fn change(&self, name: (u64, u64), changed: impl FnOnce(&Region) -> Region) -> Arc<Region> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.memory.peek(&name).unwrap_or_default();
+        let region = Arc::new(changed(&known));
+        self.memory.insert(name, region.clone());
+        region
     }
 }
 
@@ -39,7 +90,7 @@ impl Cuts {
 /// them.
 #[derive(Debug)]
 pub(crate) struct TitleCuts<'a> {
-    memory: &'a MemoryCache<(u64, u128), Arc<PackedCuts>>,
+    cuts: &'a Cuts,
     objects: &'a [Arc<IndexedObject>],
     found: Option<(CutSamples, Arc<PackedCuts>)>,
 }
@@ -51,12 +102,14 @@ impl KnownCuts for TitleCuts<'_> {
         {
             return Some(cuts.clone());
         }
-        self.memory.get(&(self.objects.get(samples.object)?.id, samples.digest))
+        let region = self.cuts.memory.get(&(self.objects.get(samples.object)?.id, region_of(samples)))?;
+        region.get(samples).cloned()
     }
 }
 
 impl TitleCuts<'_> {
-    /// Reads samples and finds their cuts. The media stays in `fetch` for the body.
+    /// Finds the cuts of samples: on disk, or in the media, which then stays in `fetch` for the
+    /// body.
     ///
     /// # Errors
     /// [`Error::Pack`] for samples that cannot be cut, or of more than `limit` bytes; errors of
@@ -67,6 +120,14 @@ impl TitleCuts<'_> {
         fetch: &mut Fetch,
         limit: u64,
     ) -> Result<(), Error> {
+        let of = needs.name();
+        let object = self.objects.get(of.object).ok_or(Error::Internal("no such object"))?;
+        let on_disk = self.cuts.read(object, &of).await;
+        if let Some(cuts) = on_disk.as_ref().and_then(|region| region.get(&of)) {
+            record_outcome(Outcome::Hit(Tier::Disk));
+            self.found = Some((of, cuts.clone()));
+            return Ok(());
+        }
         let samples: Vec<SourceRange> = needs.samples().collect();
         let total = samples.iter().map(|sample| sample.range.end - sample.range.start).sum::<u64>();
         if total > limit {
@@ -89,9 +150,7 @@ impl TitleCuts<'_> {
         }
         let (of, cuts) = needs.finish();
         let cuts = Arc::new(cuts);
-        if let Some(object) = self.objects.get(of.object) {
-            self.memory.insert((object.id, of.digest), cuts.clone());
-        }
+        self.cuts.keep(object, &of, cuts.clone(), on_disk);
         self.found = Some((of, cuts));
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::{
     config::OriginConfig,
     observe::metrics::{CacheSnapshot, CacheWatch},
     observe::trace::{for_current_request, record_outcome},
+    title::cut_records,
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject, KeptFile},
@@ -45,7 +46,7 @@ pub(crate) struct IndexStore {
     memory: MemoryCache<ObjectRef, KeptFile>,
     loads: SingleFlight<ObjectRef, Result<Arc<IndexedFile>, Error>>,
     refused: Refused<ObjectRef>,
-    /// Indexes on disk, which outlive the process.
+    /// Indexes and cuts on disk, which outlive the process.
     records: Option<Records>,
     load_timeout: Duration,
 }
@@ -349,6 +350,9 @@ impl IndexStore {
         let storages = self.indexer.references.storages();
         for object in in_memory.iter().chain(&on_disk).flat_map(|known| known.objects()) {
             counts.ranges += storages.purge(&*object.source.storage, object.key(), &object.version);
+            if let Some(records) = &self.records {
+                cut_records::remove(records, object);
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ mod connections;
 mod connections_ahead;
 mod cost;
 mod crowd;
+mod cut_records;
 mod early;
 mod encryption;
 mod first_second;

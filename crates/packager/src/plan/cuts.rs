@@ -14,6 +14,8 @@ pub struct CutSamples {
     pub object: usize,
     /// Digest of the track and of the places of the samples in the object.
     pub digest: u128,
+    /// Place of the first sample in the object.
+    pub offset: u64,
 }
 
 impl CutSamples {
@@ -24,7 +26,8 @@ impl CutSamples {
             hash.update(&sample.offset.to_le_bytes());
             hash.update(&sample.size.to_le_bytes());
         }
-        Self { object, digest: hash.digest128() }
+        let offset = samples.first().map_or(0, |sample| sample.offset);
+        Self { object, digest: hash.digest128(), offset }
     }
 }
 
@@ -61,6 +64,11 @@ pub struct NeedsCuts {
 }
 
 impl NeedsCuts {
+    /// Returns the name of the samples.
+    pub fn name(&self) -> CutSamples {
+        self.of
+    }
+
     /// Returns the ranges of the samples, in decode order.
     pub fn samples(&self) -> impl Iterator<Item = SourceRange> + use<> {
         let object = self.of.object;

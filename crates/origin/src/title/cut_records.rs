@@ -1,0 +1,158 @@
+//! Cuts of objects on disk, beside the indexes: where the slices of video begin, so that a restart
+//! does not read the media again to find them.
+//!
+//! A record holds the cuts of all segments that begin in one region of an object. It is named by
+//! the version of the object and by the digest of its index, and it is used for no other.
+
+use crate::title::indexed::IndexedObject;
+use latemux_cache::Records;
+use latemux_packager::plan::CutSamples;
+use latemux_protect::PackedCuts;
+use latemux_storage::Version;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Changes whenever [`latemux_protect::CutReader`] finds other cuts in the same media, and with the
+/// layout of records.
+const FORMAT: u32 = 1;
+/// Bytes of an object whose segments share a record. Records of a segment each would take a block
+/// of the disk each, and one record of the object would be written anew with each segment.
+const REGION: u64 = 64 << 20;
+
+/// The cuts of the segments that begin in one region of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Region(BTreeMap<u128, Arc<PackedCuts>>);
+
+/// Returns the number of the region in which samples begin.
+pub(crate) fn region_of(samples: &CutSamples) -> u64 {
+    samples.offset / REGION
+}
+
+impl Region {
+    /// Returns the cuts of samples.
+    pub(crate) fn get(&self, samples: &CutSamples) -> Option<&Arc<PackedCuts>> {
+        self.0.get(&samples.digest)
+    }
+
+    /// Returns the same region with the cuts of further samples.
+    pub(crate) fn with(&self, samples: &CutSamples, cuts: Arc<PackedCuts>) -> Self {
+        let mut all = self.0.clone();
+        all.insert(samples.digest, cuts);
+        Self(all)
+    }
+
+    /// Returns the same region with the cuts of another one.
+    pub(crate) fn joined(mut self, other: &Self) -> Self {
+        self.0.extend(other.0.iter().map(|(digest, cuts)| (*digest, cuts.clone())));
+        self
+    }
+
+    /// Returns the bytes of memory that it takes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        const ENTRY: usize = size_of::<(u128, Arc<PackedCuts>)>() + size_of::<PackedCuts>() + 16;
+        self.0.values().map(|cuts| ENTRY + cuts.heap_bytes()).sum()
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (digest, cuts) in &self.0 {
+            let cuts = cuts.as_bytes();
+            out.extend_from_slice(&digest.to_le_bytes());
+            out.extend_from_slice(&(cuts.len() as u64).to_le_bytes());
+            out.extend_from_slice(cuts);
+        }
+        out
+    }
+
+    /// Decodes a region. Records have a checksum, so anything else is a mistake of this program.
+    fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let mut all = BTreeMap::new();
+        while !bytes.is_empty() {
+            let (digest, rest) = bytes.split_first_chunk()?;
+            let (length, rest) = rest.split_first_chunk()?;
+            let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+            let (cuts, rest) = rest.split_at_checked(length)?;
+            all.insert(u128::from_le_bytes(*digest), Arc::new(PackedCuts::from_bytes(cuts.to_vec())));
+            bytes = rest;
+        }
+        Some(Self(all))
+    }
+}
+
+/// Reads the cuts of a region from disk.
+pub(crate) async fn read(records: &Records, object: &IndexedObject, region: u64) -> Option<Region> {
+    let name = name(object, region)?;
+    let bytes = records.find(&name).await?;
+    let found = Region::from_bytes(&bytes);
+    if found.is_none() {
+        records.discard(&name);
+    }
+    found
+}
+
+/// Writes the cuts of a region to disk in the background, in place of those before.
+pub(crate) fn write(records: &Records, object: &IndexedObject, number: u64, region: Arc<Region>) {
+    if let Some(name) = name(object, number) {
+        records.put(name, region.heap_bytes() as u64, move || region.to_bytes());
+    }
+}
+
+/// Removes all cuts of an object from disk.
+pub(crate) fn remove(records: &Records, object: &IndexedObject) {
+    for region in 0..=object.version.size / REGION {
+        if let Some(name) = name(object, region) {
+            records.forget(&name);
+        }
+    }
+}
+
+/// Returns the name of a region's record. `None` for an object whose version has neither ETag nor
+/// modification time, because a later process could not detect a change.
+fn name(object: &IndexedObject, region: u64) -> Option<Vec<u8>> {
+    let Version { etag, size, modified } = &object.version;
+    if !object.version.is_reliable() {
+        return None;
+    }
+    let storage = object.source.storage.describe();
+    let etag = etag.as_deref().unwrap_or_default();
+    let mut name = b"cuts".to_vec();
+    name.extend(FORMAT.to_le_bytes());
+    for text in [&*storage, object.key().as_str(), etag] {
+        name.extend((text.len() as u64).to_le_bytes());
+        name.extend(text.as_bytes());
+    }
+    name.extend(size.to_le_bytes());
+    name.extend(modified.unwrap_or_default().to_le_bytes());
+    // The parameter sets are in the index, which an index MP4 may state otherwise.
+    name.extend(object.index.fingerprint.to_le_bytes());
+    name.extend(region.to_le_bytes());
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latemux_protect::cuts::Cut;
+
+    fn cuts(clear: u32) -> Arc<PackedCuts> {
+        let mut cuts = PackedCuts::default();
+        cuts.push(&[Cut { clear, data: 1000 }]);
+        Arc::new(cuts)
+    }
+
+    #[test]
+    fn regions_are_read_as_they_were_written() {
+        let samples = |digest| CutSamples { object: 0, digest, offset: 3 * REGION - 1 };
+        assert_eq!(region_of(&samples(1)), 2);
+        let one = Region::default().with(&samples(1), cuts(5));
+        let both = one.with(&samples(2), cuts(70_000));
+        let bytes = both.to_bytes();
+        assert_eq!(Region::from_bytes(&bytes), Some(both.clone()));
+        assert_eq!(one.clone().joined(&both), both);
+        assert_eq!((one.get(&samples(1)), one.get(&samples(2))), (Some(&cuts(5)), None));
+        assert!(both.heap_bytes() > one.heap_bytes() && one.heap_bytes() > 24);
+        for end in 1..bytes.len() {
+            let read = Region::from_bytes(&bytes[..end]);
+            assert!(read.is_none_or(|read| read == one), "{end}");
+        }
+    }
+}
