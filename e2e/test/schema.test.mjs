@@ -112,7 +112,7 @@ describe("Key documents", { skip: skip || (existsSync(cpix) ? false : "there is 
     });
     await new Promise((resolve) => keys.listen(0, "127.0.0.1", resolve));
     const config = join(folder, "drm.toml");
-    const rule = 'titles = ["**"]\ndash = "cenc"\nhls_fmp4 = "cbcs"\nsystems = ["widevine", "playready", "fairplay"]';
+    const rule = 'titles = ["**"]\ndash = "cenc"\nhls_fmp4 = "cbcs"\nsystems = ["widevine", "playready", "fairplay"]\nfairplay.iv = "kid"';
     const server = `keys.speke = "http://127.0.0.1:${keys.address().port}/"\nkeys.contract = "video-3,audio-2"`;
     await writeFile(config, `[[drm]]\n${rule}\n${server}\n`);
     const samples = file("../../samples/library");

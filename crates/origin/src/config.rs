@@ -5,7 +5,7 @@ mod drm;
 mod network;
 mod urls;
 
-pub use drm::{DrmRule, KeysConfig};
+pub use drm::{DrmRule, FairPlayConfig, KeysConfig};
 pub use network::Network;
 pub use urls::{NginxVodConfig, UrlsConfig};
 

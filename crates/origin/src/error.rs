@@ -277,6 +277,7 @@ impl Error {
                 PackError::TooLarge(_)
                 | PackError::ManifestTooLarge { .. }
                 | PackError::NoKey(_)
+                | PackError::NoIv(_)
                 | PackError::CannotCut { .. }
                 | PackError::AmbiguousKey(_) => (StatusCode::UNPROCESSABLE_ENTITY, Source),
                 // No such track or segment. A new variant with another status needs its own arm.

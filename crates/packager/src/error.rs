@@ -38,6 +38,9 @@ pub enum PackError {
     /// The title must be encrypted, and one of its tracks has no key.
     #[error("there is no key for track '{0}'")]
     NoKey(String),
+    /// Neither the key of a track nor the configuration states the IV that FairPlay needs.
+    #[error("the key of track '{0}' states no IV, which FairPlay needs")]
+    NoIv(String),
     /// Several keys match one track.
     #[error("several keys match track '{0}'")]
     AmbiguousKey(String),
@@ -75,6 +78,7 @@ impl PackError {
             Self::NothingSelected => "filter_selects_nothing",
             Self::NothingInClip => "clip_empty",
             Self::NoKey(_) => "no_key",
+            Self::NoIv(_) => "no_iv",
             Self::AmbiguousKey(_) => "ambiguous_key",
             Self::CannotProtect(_) => "cannot_protect",
             Self::CannotCut { .. } => "cannot_cut",

@@ -130,6 +130,25 @@ pub enum KeyUri {
     Template(String),
 }
 
+/// Settings of FairPlay.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FairPlay {
+    /// URI of keys in playlists, in which `{kid}` stands for the 32 digits of the KID. Without it,
+    /// `skd://{kid}`.
+    pub uri: Option<String>,
+    /// IV of the samples of keys that state none.
+    pub iv: Option<FairPlayIv>,
+}
+
+/// The IV of samples whose key states none. The licence must state the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FairPlayIv {
+    /// The KID of the key.
+    Kid,
+    /// These bytes.
+    Bytes([u8; 16]),
+}
+
 /// The protection of one title.
 #[derive(Debug)]
 pub struct Protection {
@@ -137,6 +156,8 @@ pub struct Protection {
     systems: Vec<DrmSystem>,
     tracks: Vec<ProtectedTrack>,
     uri: KeyUri,
+    /// Template of the URIs of FairPlay keys, if it is not the usual one.
+    fairplay_uri: Option<String>,
     /// True if thumbnails are sent clear on purpose. They cannot be encrypted.
     has_clear_thumbnails: bool,
 }
@@ -197,7 +218,33 @@ impl Protection {
             Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, fits_sample_aes, keys })
         };
         let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
-        Ok(Self { schemes, systems, tracks, uri, has_clear_thumbnails: false })
+        Ok(Self { schemes, systems, tracks, uri, fairplay_uri: None, has_clear_thumbnails: false })
+    }
+
+    /// Returns the same protection with the settings of FairPlay.
+    ///
+    /// # Errors
+    /// [`PackError::NoIv`] if FairPlay is one of the systems and a key has no IV: players get the
+    /// IV with the licence.
+    pub fn with_fairplay(mut self, fairplay: &FairPlay) -> Result<Self, PackError> {
+        self.fairplay_uri.clone_from(&fairplay.uri);
+        if !self.systems.contains(&DrmSystem::FairPlay) {
+            return Ok(self);
+        }
+        for track in &mut self.tracks {
+            for (scheme, key) in track.keys.iter_mut().flatten() {
+                if !matches!(scheme, Scheme::Cbcs | Scheme::SampleAes) || key.iv().is_some() {
+                    continue;
+                }
+                let iv = match fairplay.iv {
+                    None => return Err(PackError::NoIv(track.name.to_string())),
+                    Some(FairPlayIv::Kid) => *key.id().bytes(),
+                    Some(FairPlayIv::Bytes(iv)) => iv,
+                };
+                *key = Arc::new(key.with_iv(iv));
+            }
+        }
+        Ok(self)
     }
 
     /// Returns the same protection with thumbnails that are sent clear on purpose. Without this,
@@ -237,6 +284,11 @@ impl Protection {
     /// Returns the URL at which players get keys.
     pub(crate) fn uri(&self) -> &KeyUri {
         &self.uri
+    }
+
+    /// Returns the URI of a key in FairPlay.
+    pub(crate) fn fairplay_uri(&self, id: KeyId) -> String {
+        self.fairplay_uri.as_deref().unwrap_or("skd://{kid}").replace("{kid}", &id.to_string())
     }
 
     /// Returns the address that is served in place of another one, if any. If a URL does not state
@@ -379,6 +431,7 @@ impl Protection {
         if self.has_clear_thumbnails {
             text.push_str(" thumbnails");
         }
+        text.extend(self.fairplay_uri.iter().flat_map(|uri| [" fairplay ", uri]));
         for track in &self.tracks {
             match &track.keys {
                 Some(keys) => {

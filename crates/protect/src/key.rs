@@ -142,6 +142,13 @@ impl ContentKey {
         Self { id, key, iv, signalling: Vec::new(), cipher }
     }
 
+    /// Returns the same key with an IV.
+    #[must_use]
+    pub fn with_iv(&self, iv: [u8; 16]) -> Self {
+        let Self { id, key, signalling, .. } = self;
+        Self::new(*id, key.clone(), Some(iv)).with_signalling(signalling.clone())
+    }
+
     /// Adds what the source of the key states for DRM systems.
     #[must_use]
     pub fn with_signalling(self, signalling: Vec<Signalling>) -> Self {

@@ -1,7 +1,7 @@
 //! Encryption of titles.
 
 use http::Uri;
-use latemux_protect::{DrmSystem, speke::Contract};
+use latemux_protect::{DrmSystem, key::parse_iv, speke::Contract};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
@@ -36,8 +36,39 @@ pub struct DrmRule {
     /// Serves keys at `BASE/keys/KID.key`: `env:NAME` to clients that send the token in that
     /// environment variable, `open` to everybody, which suits demonstrations only. Since 0.2.0.
     pub serve_keys: Option<String>,
+    /// Settings of FairPlay.
+    pub fairplay: FairPlayConfig,
     /// Source of the keys: exactly one of these.
     pub keys: KeysConfig,
+}
+
+/// Settings of FairPlay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FairPlayConfig {
+    /// URI of keys in playlists, in which `{kid}` stands for the 32 digits of the KID, unless the
+    /// source of the key states the tag. Without it, `skd://{kid}`. Since 0.2.0.
+    pub uri: Option<String>,
+    /// IV of keys that state none, which the licence server must send with the key: 32 hexadecimal
+    /// digits, or `kid` for the KID of the key. Without it, such keys are refused. Since 0.2.0.
+    pub iv: Option<String>,
+}
+
+impl FairPlayConfig {
+    /// The value of [`Self::iv`] that stands for the KID.
+    pub(crate) const KID: &str = "kid";
+
+    fn problem(&self) -> Option<String> {
+        let is_uri = |uri: &String| uri.starts_with("skd://") && uri.contains("{kid}");
+        if self.uri.as_ref().is_some_and(|uri| !is_uri(uri)) {
+            return Some("fairplay.uri must begin with skd:// and hold {kid}".to_owned());
+        }
+        let is_iv = |iv: &String| iv == Self::KID || parse_iv(iv).is_ok();
+        if self.iv.as_ref().is_some_and(|iv| !is_iv(iv)) {
+            return Some("fairplay.iv must be 32 hexadecimal digits, or kid".to_owned());
+        }
+        None
+    }
 }
 
 /// Source of the keys: exactly one of these.
@@ -118,6 +149,16 @@ impl DrmRule {
         let is_sample_aes = self.hls_ts.as_deref() == Some("sample-aes");
         if has("fairplay") && self.hls_fmp4.as_deref() != Some("cbcs") && !is_sample_aes {
             return Some("fairplay needs hls_fmp4 = \"cbcs\" or hls_ts = \"sample-aes\"".to_owned());
+        }
+        if !has("fairplay") && self.fairplay != FairPlayConfig::default() {
+            return Some("[drm.fairplay] needs fairplay among systems".to_owned());
+        }
+        // Derived keys have no IV of their own.
+        if has("fairplay") && self.keys.derive.is_some() && self.fairplay.iv.is_none() {
+            return Some("fairplay with derived keys needs fairplay.iv".to_owned());
+        }
+        if let Some(problem) = self.fairplay.problem() {
+            return Some(problem);
         }
         if is_sample_aes && !self.systems.is_empty() && !has("fairplay") && !has("clearkey") {
             return Some("hls_ts = \"sample-aes\" needs fairplay or clearkey among systems".to_owned());

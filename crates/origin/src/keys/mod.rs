@@ -11,7 +11,7 @@ mod pattern;
 
 use crate::{
     Error,
-    config::{DrmRule, KeysConfig},
+    config::{DrmRule, FairPlayConfig, KeysConfig},
 };
 use access::Access;
 use derive::Secret;
@@ -20,9 +20,9 @@ use http::{HeaderMap, Uri};
 use latemux_index::{Title, media::TrackKind};
 use latemux_packager::{
     Protection,
-    protection::{KeyTracks, KeyUri, Schemes, TrackKey},
+    protection::{FairPlay, FairPlayIv, KeyTracks, KeyUri, Schemes, TrackKey},
 };
-use latemux_protect::{DrmSystem, Scheme, cpix};
+use latemux_protect::{DrmSystem, Scheme, cpix, key::parse_iv};
 use latemux_storage::Storage;
 use std::{path::Path, sync::Arc};
 
@@ -39,6 +39,7 @@ struct Rule {
     clear: Vec<TrackKind>,
     has_clear_thumbnails: bool,
     uri: KeyUri,
+    fairplay: FairPlay,
     /// Source of the keys, or a sentence for the operator that says why there are none.
     source: Result<KeySource, String>,
     access: Access,
@@ -143,6 +144,14 @@ impl Rule {
             clear: rule.clear.iter().filter(|kind| *kind == "audio").map(|_| TrackKind::Audio).collect(),
             has_clear_thumbnails: rule.clear.iter().any(|kind| kind == "thumbnails"),
             uri: rule.key_uri.clone().map_or(KeyUri::Own, KeyUri::Template),
+            // The configuration was checked. Without an IV, keys that state none are refused.
+            fairplay: FairPlay {
+                uri: rule.fairplay.uri.clone(),
+                iv: rule.fairplay.iv.as_deref().and_then(|iv| match iv {
+                    FairPlayConfig::KID => Some(FairPlayIv::Kid),
+                    digits => parse_iv(digits).ok().map(FairPlayIv::Bytes),
+                }),
+            },
             source,
             access: Access::new(rule.serve_keys.as_deref()),
         }
@@ -185,6 +194,7 @@ impl Rule {
             self.uri.clone(),
         )?;
         let protection = protection.with_clear_thumbnails(self.has_clear_thumbnails);
+        let protection = protection.with_fairplay(&self.fairplay)?;
         Ok(TitleKeys { protection, access: self.access.clone(), document })
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use latemux_origin::{
     check_keys,
-    config::{DrmRule, KeysConfig},
+    config::{DrmRule, FairPlayConfig, KeysConfig},
 };
 use rustls::{
     RootCertStore, ServerConfig,
@@ -156,6 +156,7 @@ fn of_samples(keys: KeysConfig) -> DrmRule {
         dash: Some("cenc".to_owned()),
         hls_fmp4: Some("cbcs".to_owned()),
         systems: ["widevine", "playready", "fairplay"].map(str::to_owned).to_vec(),
+        fairplay: FairPlayConfig { iv: Some("kid".to_owned()), uri: None },
         keys,
         ..DrmRule::default()
     }
@@ -309,6 +310,7 @@ async fn keys_outlive_failures_of_their_server() {
     let server = encrypting(vec![DrmRule {
         hls_fmp4: None,
         systems: vec!["widevine".to_owned()],
+        fairplay: FairPlayConfig::default(),
         ..of_samples(speke(stand_in.address))
     }])
     .await;

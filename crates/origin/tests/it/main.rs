@@ -22,6 +22,7 @@ mod crowd;
 mod cut_records;
 mod early;
 mod encryption;
+mod fairplay;
 mod first_second;
 mod folders;
 mod http_faults;

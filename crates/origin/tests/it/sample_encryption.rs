@@ -7,6 +7,7 @@ use crate::{
         AUDIO_KEY, AUDIO_KID, TITLES, VIDEO_KEY, VIDEO_KID, encrypting, key_file, refusal, rule, two_keys,
         with_rules,
     },
+    fairplay::fairplay,
     server::{Server, config, crawl, key, library, sample},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -26,12 +27,12 @@ use std::{
 use tempfile::NamedTempFile;
 
 /// Returns a rule with one scheme for DASH and another one for HLS CMAF.
-fn of_samples(keys: &NamedTempFile, dash: &str, hls: &str) -> DrmRule {
+pub(crate) fn of_samples(keys: &NamedTempFile, dash: &str, hls: &str) -> DrmRule {
     DrmRule { dash: Some(dash.to_owned()), hls_fmp4: Some(hls.to_owned()), hls_ts: None, ..rule(keys) }
 }
 
 /// Returns the URLs of each track of a title: its init segment, then its segments in order.
-async fn tracks(server: SocketAddr, title: &str) -> BTreeMap<String, Vec<String>> {
+pub(crate) async fn tracks(server: SocketAddr, title: &str) -> BTreeMap<String, Vec<String>> {
     let mut tracks: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for url in crawl(server, title).await {
         let folder = ["/dash/", "/hls/"].into_iter().find(|folder| url.contains(folder));
@@ -61,7 +62,7 @@ async fn tracks(server: SocketAddr, title: &str) -> BTreeMap<String, Vec<String>
 
 /// Returns the packets that ffmpeg finds in a file, decrypted with a key. The file comes by a pipe:
 /// in a file that it can seek, ffmpeg 5.1 takes the last fragment's `senc` for that of all.
-fn packets(file: &[u8], key: Option<&str>) -> String {
+pub(crate) fn packets(file: &[u8], key: Option<&str>) -> String {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error"]);
     if let Some(key) = key {
@@ -83,7 +84,12 @@ fn packets(file: &[u8], key: Option<&str>) -> String {
 }
 
 /// Checks that a file, decrypted by ffmpeg with a key, has the packets of a clear one.
-async fn hold_the_same_packets(encrypted: Vec<u8>, key: &'static str, clear: Vec<u8>, name: String) {
+pub(crate) async fn hold_the_same_packets(
+    encrypted: Vec<u8>,
+    key: &'static str,
+    clear: Vec<u8>,
+    name: String,
+) {
     let read = move || (packets(&encrypted, Some(key)), packets(&clear, None));
     let (decrypted, expected) = tokio::task::spawn_blocking(read).await.unwrap();
     assert!(expected.lines().count() > 20, "{name}: {expected}");
@@ -138,7 +144,7 @@ fn as_cmaf(fragment: &[u8]) -> Vec<u8> {
 
 /// Returns the URLs of the fragments of each track in Smooth Streaming, in order of time. Tracks
 /// are named as in DASH.
-async fn smooth_tracks(server: SocketAddr, title: &str) -> BTreeMap<String, Vec<String>> {
+pub(crate) async fn smooth_tracks(server: SocketAddr, title: &str) -> BTreeMap<String, Vec<String>> {
     let mut tracks = BTreeMap::<String, BTreeMap<u64, String>>::new();
     for url in smooth_fragments(server, title.trim_start_matches('/')).await {
         let Some((bitrate, rest)) =
@@ -324,7 +330,8 @@ async fn samples_in_transport_streams_are_encrypted() {
     let make = |keys: &NamedTempFile| {
         let systems = ["fairplay", "clearkey"].map(str::to_owned).to_vec();
         let hls_ts = Some("sample-aes".to_owned());
-        encrypting(vec![DrmRule { hls_ts, hls_fmp4: None, systems, ..rule(keys) }])
+        let fairplay = fairplay(Some("kid"), None);
+        encrypting(vec![DrmRule { hls_ts, hls_fmp4: None, systems, fairplay, ..rule(keys) }])
     };
     let (one, two, three) = (make(&keys).await, make(&keys).await, make(&keys).await);
     let rekeyed = make(&other).await;
@@ -467,7 +474,8 @@ async fn video_that_cannot_be_cut_is_refused() {
 async fn manifests_name_scheme_key_and_systems() {
     let keys = two_keys();
     let systems = ["widevine", "playready", "fairplay", "clearkey"].map(str::to_owned).to_vec();
-    let server = encrypting(vec![DrmRule { systems, ..of_samples(&keys, "cenc", "cbcs") }]).await;
+    let fairplay = fairplay(Some("kid"), None);
+    let server = encrypting(vec![DrmRule { systems, fairplay, ..of_samples(&keys, "cenc", "cbcs") }]).await;
     let text = |url: &'static str| async move {
         String::from_utf8(fetch(server.address, url).await.to_vec()).unwrap()
     };

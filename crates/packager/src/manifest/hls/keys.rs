@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 #[derive(Debug)]
 pub(super) struct SegmentKeys<'a> {
     cover: Cover<'a>,
-    uri: String,
+    uris: KeyUris,
     selected: &'a Selected<'a>,
     protocol: Protocol,
     /// Indexes into the selected `Title::tracks`, video first.
@@ -47,8 +47,8 @@ impl<'a> SegmentKeys<'a> {
         let Some(cover) = protection.cover(protocol, &names)? else { return Ok(None) };
         let mut tracks = tracks.to_vec();
         tracks.sort_by_key(|&i| (title.track(&title.tracks()[i]).kind, i));
-        let uri = uri(protection, links, cover.key.id());
-        Ok(Some(Self { cover, uri, selected, protocol, tracks, minimum }))
+        let uris = KeyUris::of(protection, links, cover.key.id());
+        Ok(Some(Self { cover, uris, selected, protocol, tracks, minimum }))
     }
 
     /// Returns a writer of the tags before each segment.
@@ -94,10 +94,10 @@ pub(super) struct KeyWriter<'a> {
 impl KeyWriter<'_> {
     /// Writes the tag before samples of a segment (0-based), unless the one before it applies.
     pub(super) fn write(&mut self, number: u32, choice: SampleChoice, playlist: &mut String) {
-        let SegmentKeys { cover, uri, .. } = self.keys;
+        let SegmentKeys { cover, uris, .. } = self.keys;
         if cover.scheme.is_of_samples() {
             if !std::mem::replace(&mut self.is_written, true) {
-                write_sample_keys("EXT-X-KEY", cover, uri, playlist);
+                write_sample_keys("EXT-X-KEY", cover, uris, playlist);
             }
             return;
         }
@@ -108,7 +108,7 @@ impl KeyWriter<'_> {
         let iv = given.unwrap_or_else(|| cover.key.iv_of(self.keys.clear_digest(number, choice)));
         PlaylistTag::new("EXT-X-KEY")
             .plain("METHOD", "AES-128")
-            .quoted("URI", uri)
+            .quoted("URI", &uris.plain)
             .plain("IV", format_args!("0x{:032x}", u128::from_be_bytes(iv)))
             .write(playlist);
     }
@@ -129,11 +129,12 @@ pub(super) fn write_session_keys<'a>(
         let id = cover.key.id();
         let is_new = written.insert(id);
         if is_new && cover.scheme.is_of_samples() {
-            write_sample_keys("EXT-X-SESSION-KEY", &cover, &uri(protection, links, id), playlist);
+            let uris = KeyUris::of(protection, links, id);
+            write_sample_keys("EXT-X-SESSION-KEY", &cover, &uris, playlist);
         } else if is_new {
             PlaylistTag::new("EXT-X-SESSION-KEY")
                 .plain("METHOD", "AES-128")
-                .quoted("URI", &uri(protection, links, id))
+                .quoted("URI", &KeyUris::of(protection, links, id).plain)
                 .write(playlist);
         }
     }
@@ -141,7 +142,7 @@ pub(super) fn write_session_keys<'a>(
 }
 
 /// Writes a tag for each DRM system by which players get the key of encrypted samples.
-fn write_sample_keys(name: &str, cover: &Cover<'_>, uri: &str, playlist: &mut String) {
+fn write_sample_keys(name: &str, cover: &Cover<'_>, uris: &KeyUris, playlist: &mut String) {
     let method = if cover.scheme == Scheme::Cenc { "SAMPLE-AES-CTR" } else { "SAMPLE-AES" };
     let tag = |uri: &str| PlaylistTag::new(name).plain("METHOD", method).quoted("URI", uri);
     let id = cover.key.id();
@@ -169,22 +170,31 @@ fn write_sample_keys(name: &str, cover: &Cover<'_>, uri: &str, playlist: &mut St
                     .quoted("KEYFORMAT", "com.microsoft.playready")
             }
             // Its licence brings the IV.
-            DrmSystem::FairPlay => {
-                tag(&format!("skd://{id}")).quoted("KEYFORMAT", "com.apple.streamingkeydelivery")
-            }
+            DrmSystem::FairPlay => tag(&uris.fairplay).quoted("KEYFORMAT", "com.apple.streamingkeydelivery"),
             DrmSystem::ClearKey if cover.scheme != Scheme::Cenc => {
                 let iv = u128::from_be_bytes(cover.key.constant_iv());
-                tag(uri).plain("IV", format_args!("0x{iv:032x}")).quoted("KEYFORMAT", "identity")
+                tag(&uris.plain).plain("IV", format_args!("0x{iv:032x}")).quoted("KEYFORMAT", "identity")
             }
-            DrmSystem::ClearKey => tag(uri).quoted("KEYFORMAT", "identity"),
+            DrmSystem::ClearKey => tag(&uris.plain).quoted("KEYFORMAT", "identity"),
         };
         tag.quoted("KEYFORMATVERSIONS", "1").write(playlist);
     }
 }
 
-fn uri(protection: &Protection, links: &Links<'_>, id: KeyId) -> String {
-    match protection.uri() {
-        KeyUri::Own => links.key(id),
-        KeyUri::Template(template) => template.replace("{kid}", &id.to_string()),
+/// The URIs of one key.
+#[derive(Debug)]
+struct KeyUris {
+    /// The URL of the key itself.
+    plain: String,
+    fairplay: String,
+}
+
+impl KeyUris {
+    fn of(protection: &Protection, links: &Links<'_>, id: KeyId) -> Self {
+        let plain = match protection.uri() {
+            KeyUri::Own => links.key(id),
+            KeyUri::Template(template) => template.replace("{kid}", &id.to_string()),
+        };
+        Self { plain, fairplay: protection.fairplay_uri(id) }
     }
 }
