@@ -1,4 +1,4 @@
-//! Cuts arbitrary samples of AVC and HEVC into slices. No input may panic, cuts are as long as
+//! Cuts arbitrary samples of AVC, HEVC and VP9 into slices. No input may panic, cuts are as long as
 //! their sample, and so are the subsamples that are made of them.
 //!
 //! The input is a byte for the codec, parameter sets and a sample, each after its length in a byte.
@@ -22,6 +22,9 @@ fuzz_target!(|data: &[u8]| {
         rest = after;
     }
     let length_size = [1, 2, 4][usize::from(codec >> 1) % 3];
+    if codec == b'9' {
+        return check(CutReader::of_vp9(), rest);
+    }
     let slices = match codec & 1 {
         0 => SliceReader::avc(&Avc {
             nal_length_size: length_size,
@@ -32,7 +35,10 @@ fuzz_target!(|data: &[u8]| {
         }),
         _ => SliceReader::hevc(&Hevc { nal_length_size: length_size, nal_units: sets.into() }),
     };
-    let mut reader = CutReader::of_slices(slices, length_size);
+    check(CutReader::of_slices(slices, length_size), rest);
+});
+
+fn check(mut reader: CutReader, rest: &[u8]) {
     let mut cuts = Vec::new();
     if reader.cut(rest, &mut cuts).is_err() {
         return;
@@ -48,4 +54,4 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(all, rest.len() as u64);
         }
     }
-});
+}

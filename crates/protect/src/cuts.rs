@@ -5,7 +5,7 @@
 //! once and kept.
 
 use crate::Scheme;
-use latemux_isobmff::codec::{Codec, Config, SliceError, SliceReader};
+use latemux_isobmff::codec::{Codec, Config, SliceError, SliceReader, Vp9Frame, Vp9Frames};
 
 /// Size of a block of AES in bytes.
 const BLOCK: u32 = 16;
@@ -45,9 +45,14 @@ pub enum CutError {
 
 /// Finds the cuts of the samples of one track, in decode order.
 #[derive(Debug, Clone)]
-pub struct CutReader {
-    slices: SliceReader,
-    length_size: usize,
+pub struct CutReader(Coding);
+
+#[derive(Debug, Clone)]
+enum Coding {
+    /// AVC and HEVC, whose NAL units have lengths of some bytes before them.
+    NalUnits { slices: SliceReader, length_size: usize },
+    /// VP9, with the frames of one sample.
+    Vp9(Vp9Frames, Vec<Vp9Frame>),
 }
 
 impl CutReader {
@@ -56,6 +61,7 @@ impl CutReader {
         let (slices, length_size) = match &codec.config {
             Config::Avc(avc) => (SliceReader::avc(avc), avc.nal_length_size),
             Config::Hevc(hevc) => (SliceReader::hevc(hevc), hevc.nal_length_size),
+            Config::Vp9 => return Some(Self::of_vp9()),
             _ => return None,
         };
         Some(Self::of_slices(slices, length_size))
@@ -63,7 +69,12 @@ impl CutReader {
 
     /// Creates a reader of samples whose NAL units have lengths of this many bytes.
     pub fn of_slices(slices: SliceReader, length_size: u8) -> Self {
-        Self { slices, length_size: length_size.into() }
+        Self(Coding::NalUnits { slices, length_size: length_size.into() })
+    }
+
+    /// Creates a reader of samples of VP9.
+    pub fn of_vp9() -> Self {
+        Self(Coding::Vp9(Vp9Frames::default(), Vec::new()))
     }
 
     /// Appends the cuts of the next sample. Together they are as long as the sample.
@@ -71,28 +82,49 @@ impl CutReader {
     /// # Errors
     /// [`CutError::BeyondSample`] and [`CutError::Slice`] for a sample that cannot be read.
     pub fn cut(&mut self, sample: &[u8], cuts: &mut Vec<Cut>) -> Result<(), CutError> {
-        let mut rest = sample;
-        let mut clear = 0;
-        while !rest.is_empty() {
-            let (length, after) = rest.split_at_checked(self.length_size).ok_or(CutError::BeyondSample)?;
-            let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
-            let (nal_unit, after) = after.split_at_checked(length).ok_or(CutError::BeyondSample)?;
-            rest = after;
-            clear += self.length_size;
-            match self.slices.header_len(nal_unit)? {
-                Some(header) => {
-                    let data = length - header.min(length);
-                    cuts.push(Cut { clear: bytes(clear + length - data), data: bytes(data) });
-                    clear = 0;
+        match &mut self.0 {
+            Coding::NalUnits { slices, length_size } => cut_nal_units(slices, *length_size, sample, cuts),
+            Coding::Vp9(reader, frames) => {
+                frames.clear();
+                reader.read(sample, frames)?;
+                cuts.extend(frames.iter().map(|f| Cut { clear: bytes(f.header), data: bytes(f.data) }));
+                let index = sample.len() - frames.iter().map(|f| f.header + f.data).sum::<usize>();
+                if index > 0 {
+                    cuts.push(Cut { clear: bytes(index), data: 0 });
                 }
-                None => clear += length,
+                Ok(())
             }
         }
-        if clear > 0 {
-            cuts.push(Cut { clear: bytes(clear), data: 0 });
-        }
-        Ok(())
     }
+}
+
+fn cut_nal_units(
+    slices: &mut SliceReader,
+    length_size: usize,
+    sample: &[u8],
+    cuts: &mut Vec<Cut>,
+) -> Result<(), CutError> {
+    let mut rest = sample;
+    let mut clear = 0;
+    while !rest.is_empty() {
+        let (length, after) = rest.split_at_checked(length_size).ok_or(CutError::BeyondSample)?;
+        let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
+        let (nal_unit, after) = after.split_at_checked(length).ok_or(CutError::BeyondSample)?;
+        rest = after;
+        clear += length_size;
+        match slices.header_len(nal_unit)? {
+            Some(header) => {
+                let data = length - header.min(length);
+                cuts.push(Cut { clear: bytes(clear + length - data), data: bytes(data) });
+                clear = 0;
+            }
+            None => clear += length,
+        }
+    }
+    if clear > 0 {
+        cuts.push(Cut { clear: bytes(clear), data: 0 });
+    }
+    Ok(())
 }
 
 /// Converts a size. Samples have less than 4 GiB, because their sizes have 32 bits.
@@ -182,7 +214,7 @@ mod tests {
     fn samples_that_cannot_be_cut_are_refused() {
         let sets = || Vec::new().into();
         let config = Avc { nal_length_size: 4, profile: [0; 3], sps: sets(), pps: sets(), sps_ext: sets() };
-        let mut reader = CutReader { slices: SliceReader::avc(&config), length_size: 4 };
+        let mut reader = CutReader::of_slices(SliceReader::avc(&config), 4);
         let mut cut = |sample: &[u8]| {
             let mut cuts = Vec::new();
             reader.cut(sample, &mut cuts).map(|()| cuts)

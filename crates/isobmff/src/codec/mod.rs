@@ -32,6 +32,7 @@ mod text;
 mod usac;
 mod video;
 mod vp9;
+mod vp9_frame;
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub use esds::elementary_stream;
 pub use iso_entry::iso_entry;
 pub use sinf::Protection;
 pub use slices::{SliceError, SliceReader};
+pub use vp9_frame::{Vp9Frame, Vp9Frames};
 
 /// Describes the codec of a sample entry of a track with the given handler.
 ///

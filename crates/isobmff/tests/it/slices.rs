@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use latemux_isobmff::{
     bits::without_emulation_prevention,
-    codec::{Avc, Hevc, SliceReader},
+    codec::{Avc, Hevc, SliceReader, Vp9Frame, Vp9Frames},
 };
 use std::process::Command;
 
@@ -139,6 +139,85 @@ fn damaged_headers_cause_no_panic() {
             if let Ok(Some(len)) = reader.header_len(&unit) {
                 assert!(len <= unit.len());
             }
+        }
+    }
+}
+
+/// Returns the samples of an IVF file.
+fn samples_of_ivf(file: &[u8]) -> Vec<&[u8]> {
+    let mut rest = &file[32..];
+    let mut samples = Vec::new();
+    while let Some((head, after)) = rest.split_first_chunk::<12>() {
+        let size = u32::from_le_bytes(*head.first_chunk().unwrap()) as usize;
+        samples.push(&after[..size]);
+        rest = &after[size..];
+    }
+    samples
+}
+
+/// Returns the bytes of each uncompressed header that ffmpeg traced. Its last field is the size of
+/// the compressed header.
+fn traced_vp9(trace: &str) -> Vec<usize> {
+    let lines = trace.lines().filter(|line| line.contains(" header_size_in_bytes "));
+    let end = |line: &str| {
+        let at = line.split_once("] ").unwrap().1.split_whitespace().next().unwrap();
+        (at.parse::<usize>().unwrap() + 16).div_ceil(8)
+    };
+    lines.map(end).collect()
+}
+
+#[test]
+fn headers_of_vp9_are_those_of_ffmpeg() {
+    let mut superframes = 0;
+    for options in [
+        "-deadline realtime -cpu-used 8 -b:v 200k",
+        "-deadline good -cpu-used 5 -auto-alt-ref 1 -lag-in-frames 12 -arnr-maxframes 5 -b:v 200k",
+        "-deadline realtime -cpu-used 8 -b:v 200k -error-resilient 1 -frame-parallel 1",
+        "-deadline realtime -cpu-used 5 -b:v 200k -aq-mode 3 -g 10",
+        "-deadline good -cpu-used 5 -b:v 200k -aq-mode 2 -sharpness 3",
+        "-deadline realtime -cpu-used 8 -lossless 1",
+        "-deadline realtime -cpu-used 8 -pix_fmt yuv444p -b:v 200k",
+        "-deadline realtime -cpu-used 8 -pix_fmt yuv420p10le -profile:v 2 -b:v 200k",
+        "-deadline realtime -cpu-used 8 -b:v 200k -s 1920x256 -tile-columns 2 -tile-rows 1",
+    ] {
+        let (file, trace) = encoded("libvpx-vp9", options, "ivf");
+        let mut reader = Vp9Frames::default();
+        let mut headers = Vec::new();
+        for sample in samples_of_ivf(&file) {
+            let mut frames = Vec::new();
+            reader.read(sample, &mut frames).unwrap();
+            superframes += usize::from(frames.len() > 1);
+            let bytes: usize = frames.iter().map(|frame| frame.header + frame.data).sum();
+            assert!(bytes <= sample.len());
+            headers.extend(frames.iter().filter(|frame| frame.data > 0).map(|frame| frame.header));
+        }
+        assert!(headers.len() >= 45, "{options}: {}", headers.len());
+        assert_eq!(headers, traced_vp9(&trace), "{options}");
+    }
+    assert!(superframes > 0);
+}
+
+/// Frames that take their size from others are refused as long as these are unknown.
+#[test]
+fn frames_of_vp9_need_those_before() {
+    let (file, _) = encoded("libvpx-vp9", "-deadline realtime -cpu-used 8 -b:v 200k -g 999", "ivf");
+    let samples = samples_of_ivf(&file);
+    let mut frames: Vec<Vp9Frame> = Vec::new();
+    assert!(Vp9Frames::default().read(samples[1], &mut frames).is_err());
+    let mut reader = Vp9Frames::default();
+    reader.read(samples[0], &mut frames).unwrap();
+    reader.read(samples[1], &mut frames).unwrap();
+    let mut state = 1_u32;
+    for round in 0..2000 {
+        let mut sample = samples[round % 8].to_vec();
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let at = state as usize % sample.len().min(48);
+        sample[at] ^= 1 << (round % 8);
+        sample.truncate(sample.len() - round % 3);
+        frames.clear();
+        if reader.clone().read(&sample, &mut frames).is_ok() {
+            let bytes: usize = frames.iter().map(|frame| frame.header + frame.data).sum();
+            assert!(bytes <= sample.len());
         }
     }
 }

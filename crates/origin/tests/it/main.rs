@@ -20,6 +20,7 @@ mod connections_ahead;
 mod cost;
 mod crowd;
 mod cut_records;
+mod decryptors;
 mod early;
 mod encryption;
 mod fairplay;
