@@ -92,6 +92,13 @@ group_servers() {
   fi
 }
 
+# The oracle of Common Encryption beside ffmpeg.
+group_drm() {
+  have go || return 0
+  have mp4ff-decrypt && return 0
+  attempt "mp4ff-decrypt" go -C e2e/decrypt install github.com/Eyevinn/mp4ff/cmd/mp4ff-decrypt
+}
+
 # Types and schemas of others, which check the documents of the lab, and Helm, which renders the
 # chart.
 group_lab() {
@@ -165,7 +172,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers load metrics browser clients text lab npm rust lint instructions fuzz containers}; do
+for group in ${*:-media servers load metrics browser clients text drm lab npm rust lint instructions fuzz containers}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be installed"

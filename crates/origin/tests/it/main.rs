@@ -22,6 +22,7 @@ mod crowd;
 mod cut_records;
 mod decryptors;
 mod early;
+mod encrypted_iframes;
 mod encryption;
 mod fairplay;
 mod first_second;
