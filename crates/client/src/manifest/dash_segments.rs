@@ -267,13 +267,14 @@ impl OneFile {
         let sidx = Sidx::parse(&body, at)?;
         let size = body.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size));
         // References start at the end of the box (ISO/IEC 14496-12 §8.16.3).
-        let mut next = at.saturating_add(u64::from(size)).saturating_add(sidx.first_offset);
+        let beyond_bytes = || ManifestError::beyond("a byte of a subsegment");
+        let end = at.checked_add(u64::from(size)).ok_or_else(beyond_bytes)?;
+        let mut next = end.checked_add(sidx.first_offset).ok_or_else(beyond_bytes)?;
         let timescale = u64::from(sidx.timescale.get());
         let mut time = ticks(sidx.earliest_presentation_time)?;
         let (offset, scale) = self.offset;
         let offset = i128::from(offset) * i128::from(timescale) / i128::from(scale);
-        let offset = i64::try_from(offset)
-            .map_err(|_| ManifestError::invalid("a presentationTimeOffset beyond 63 bits"))?;
+        let offset = i64::try_from(offset).map_err(|_| ManifestError::beyond("a presentationTimeOffset"))?;
         let mut entries = Vec::with_capacity(sidx.references.len());
         for reference in &sidx.references {
             if reference.is_index {
@@ -283,7 +284,7 @@ impl OneFile {
             let range = Some(range.ok_or_else(|| ManifestError::invalid("an empty subsegment"))?);
             let duration = u64::from(reference.duration);
             entries.push(Segment { start: time - offset, duration, number: 0, time: 0, range });
-            next = next.saturating_add(reference.size.into());
+            next = next.checked_add(reference.size.into()).ok_or_else(beyond_bytes)?;
             time = time.checked_add_unsigned(duration).ok_or_else(beyond)?;
         }
         let addresses = Addresses::List(vec![Arc::new(self.url.clone())]);
@@ -324,8 +325,8 @@ fn timeline_entries(
         for _ in 0..count {
             let start = ticks(time)? - offset;
             entries.push(Segment { start, duration: run.d, number, time, range: None });
-            time = time.saturating_add(run.d);
-            number = number.saturating_add(1);
+            time = time.checked_add(run.d).ok_or_else(beyond)?;
+            number = number.checked_add(1).ok_or_else(beyond_number)?;
         }
     }
     Ok(entries)
@@ -341,9 +342,9 @@ fn even_entries(
 ) -> Result<Vec<Segment>, ManifestError> {
     budget.take(count)?;
     let segment = |place: u64| {
-        let start = place.saturating_mul(each);
-        let time = start.saturating_add_signed(offset);
-        let number = first.saturating_add(place);
+        let start = place.checked_mul(each).ok_or_else(beyond)?;
+        let time = start.checked_add_signed(offset).ok_or_else(beyond)?;
+        let number = first.checked_add(place).ok_or_else(beyond_number)?;
         Ok(Segment { start: ticks(start)?, duration: each, number, time, range: None })
     };
     (0..count).map(segment).collect()
@@ -384,7 +385,11 @@ fn ticks(time: u64) -> Result<i64, ManifestError> {
 }
 
 fn beyond() -> ManifestError {
-    ManifestError::invalid("a time beyond 63 bits")
+    ManifestError::beyond("a time")
+}
+
+fn beyond_number() -> ManifestError {
+    ManifestError::beyond("a segment number")
 }
 
 /// Rounds a number from 0.5 to 9e15. Other numbers are refused.

@@ -87,8 +87,9 @@ fn expand(
         for number in numbers {
             expected = number + 1;
             let steps = number - u64::from(run.first);
-            let time = run.timestamp.saturating_add(steps * u64::from(run.duration));
-            let start = i64::try_from(time).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))?;
+            let beyond = || ManifestError::beyond("a time");
+            let time = run.timestamp.checked_add(steps * u64::from(run.duration)).ok_or_else(beyond)?;
+            let start = i64::try_from(time).map_err(|_| beyond())?;
             let segment = segment_of(segment_runs, number - u64::from(first));
             let mut url = fragments.clone();
             url.set_path(&format!("{}Seg{segment}-Frag{number}", fragments.path()));

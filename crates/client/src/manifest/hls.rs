@@ -160,9 +160,7 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
         let duration = microseconds(segment)?;
         let number = addresses.len() as u64 - 1;
         entries.push(Segment { start, duration, number, time: 0, range });
-        start = start
-            .checked_add_unsigned(duration)
-            .ok_or_else(|| ManifestError::invalid("a time beyond 63 bits"))?;
+        start = start.checked_add_unsigned(duration).ok_or_else(|| ManifestError::beyond("a time"))?;
     }
     if let Some(group) = groups.last_mut() {
         group.addresses = Addresses::List(addresses);

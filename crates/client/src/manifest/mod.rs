@@ -62,6 +62,11 @@ impl ManifestError {
         Self::Invalid(what.into())
     }
 
+    /// Refuses a time, a byte or a segment number that is too large for any media.
+    pub(crate) fn beyond(what: &str) -> Self {
+        Self::Invalid(format!("{what} that is too large"))
+    }
+
     pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         Self::Unsupported(what.into())
     }

@@ -137,9 +137,9 @@ fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segmen
         };
         budget.take(repeat.saturating_add(entries.len() as u64))?;
         for _ in 0..repeat {
-            let start = i64::try_from(at).map_err(|_| ManifestError::invalid("a time beyond 63 bits"))?;
+            let start = i64::try_from(at).map_err(|_| ManifestError::beyond("a time"))?;
             entries.push(Segment { start, duration, number: 0, time: at, range: None });
-            at = at.saturating_add(duration);
+            at = at.checked_add(duration).ok_or_else(|| ManifestError::beyond("a time"))?;
         }
     }
     if entries.is_empty() {

@@ -331,6 +331,34 @@ fn unsupported_and_invalid_manifests_have_different_reasons() {
     }
 }
 
+/// Such numbers once became the largest ones, so that segments had wrong names.
+#[test]
+fn numbers_that_overflow_are_refused() {
+    let last = u64::MAX;
+    let segments = |attributes: &str, inside: &str| {
+        mpd(&format!(
+            "<SegmentTemplate media='$Time$' {attributes}>{inside}</SegmentTemplate>\
+             <Representation id='v' bandwidth='1'/>"
+        ))
+    };
+    let chunks = format!(
+        "<SmoothStreamingMedia><StreamIndex Type='video' Url='{{start time}}'><QualityLevel Bitrate='1'/>\
+         <c t='7' d='{last}'/></StreamIndex></SmoothStreamingMedia>"
+    );
+    for (text, what) in [
+        (segments("", &format!("<SegmentTimeline><S t='7' d='{last}'/></SegmentTimeline>")), "a time"),
+        (
+            segments(&format!("startNumber='{last}'"), "<SegmentTimeline><S d='9'/></SegmentTimeline>"),
+            "a segment number",
+        ),
+        (segments(&format!("startNumber='{last}' duration='4'"), ""), "a segment number"),
+        (segments(&format!("presentationTimeOffset='{}' duration='4'", i64::MAX as u64 + 1), ""), "a time"),
+        (chunks, "a time"),
+    ] {
+        assert_eq!(read(&text).unwrap_err().to_string(), format!("{what} that is too large"), "{text}");
+    }
+}
+
 #[test]
 fn too_many_segments_are_refused_before_allocation() {
     let texts = [
