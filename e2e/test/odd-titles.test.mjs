@@ -18,6 +18,7 @@ describe("odd titles", { skip: noFfmpeg, concurrency: 4 }, () => {
     ["recorded.mp4", "smooth", "dash.js"],
     ["recorded.mp4", "smooth", "shaka 4"],
     ["mp3.mp4", "hls-ts", "hls.js"],
+    ["mp3.mp4", "hls-ts", "shaka"],
     ["mp3.mp4", "hls-ts", "browser"],
   ];
   for (const [title, protocol, player] of combinations) {

@@ -73,8 +73,8 @@ export async function readTracks(title: Pick<Selection, "title" | "part">, signa
 
 /** Returns the type of the media that a player hands to the browser. */
 function mediaType(kind: Track["kind"], codec: string, protocol: ProtocolId, player: PlayerId): string {
-  // hls.js takes MP3 out of TS as it is, and makes MP4 of all else.
-  const isPlainMp3 = protocol === "hls-ts" && player === "hls.js" && /^mp4a\.(40\.34|6[9b])/i.test(codec);
+  // hls.js and Shaka Player take MP3 out of TS as it is, and make MP4 of all else.
+  const isPlainMp3 = protocol === "hls-ts" && player !== "browser" && /^mp4a\.(40\.34|6[9b])/i.test(codec);
   return isPlainMp3 ? "audio/mpeg" : `${kind}/mp4; codecs="${codec}"`;
 }
 
