@@ -118,6 +118,12 @@ fn tone(kbits: u32) -> PathBuf {
     sound(&format!("aac-{kbits}"), TONE, &format!("-c:a aac -b:a {kbits}k -ac 2"))
 }
 
+/// Makes stereo AAC of a tone and noise in turns, in frames of very different sizes.
+fn turns(kbits: u32) -> PathBuf {
+    let source = "aevalsrc=0.4*sin(2*PI*300*t)*gt(sin(3*t)\\,0)+0.2*random(0)*lt(sin(5*t)\\,0):s=48000:d=24";
+    sound(&format!("aac-turns-{kbits}"), source, &format!("-c:a aac -b:a {kbits}k -ac 2"))
+}
+
 /// Titles by `sidx` and `mfra`, each with the largest excess that its bit rates may have, in
 /// hundredths.
 fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
@@ -156,6 +162,9 @@ fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
         ("aac", tone(96), 12),
         // The packets of most frames are hardly filled.
         ("aac, 48 kbit/s", tone(48), 30),
+        ("aac in turns, 128 kbit/s", turns(128), 13),
+        ("aac in turns, 64 kbit/s", turns(64), 25),
+        ("aac in turns, 24 kbit/s", turns(24), 48),
         // They are too many to be scanned.
         ("two videos in many fragments", two_videos("many", 16_400), 55),
         ("ac3", sound("ac3", NOISE, "-c:a ac3 -b:a 192k"), 10),
