@@ -23,6 +23,7 @@ pub mod open;
 mod options;
 pub mod read;
 mod settings;
+mod signing;
 #[cfg(any(test, feature = "testing"))]
 pub mod stand_in;
 pub mod write;
@@ -39,6 +40,7 @@ pub use object::{Key, ObjectMeta, Version};
 pub use open::{OpenError, check_location, open, open_mirrored, open_object};
 pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides, StreamCount};
 pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
+pub use signing::AwsSigner;
 
 use futures_util::future::BoxFuture;
 

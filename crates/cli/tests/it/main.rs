@@ -31,6 +31,7 @@ mod same_bytes;
 mod server;
 mod setups;
 mod setups_storage;
+mod signed_keys;
 mod start;
 mod stopping;
 mod store;

@@ -106,6 +106,10 @@ pub struct KeysConfig {
     /// Headers of requests for keys. A value `env:NAME` stands for that environment variable. Since
     /// 0.2.0.
     pub headers: BTreeMap<String, String>,
+    /// Region of AWS, such as `eu-central-1`, if the key server is behind an Amazon API Gateway
+    /// that checks signatures (SigV4). The access key is in the environment:
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`. Since 0.2.0.
+    pub aws_region: Option<String>,
 }
 
 impl DrmRule {
@@ -217,6 +221,14 @@ impl KeysConfig {
         }
         if self.derive.as_ref().is_some_and(|value| !is_env(value)) {
             return Some("keys.derive must be env: and the name of an environment variable".to_owned());
+        }
+        if let Some(region) = &self.aws_region {
+            if urls.clone().next().is_none() {
+                return Some("keys.aws_region needs the URL of a key server".to_owned());
+            }
+            if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+                return Some("keys.aws_region must be the name of a region, such as eu-central-1".to_owned());
+            }
         }
         if let Some(problem) = urls.find_map(|url| url_problem(url)) {
             return Some(problem);

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use latemux_protect::document::MAX_BYTES;
+use latemux_storage::AwsSigner;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -28,6 +29,8 @@ use zeroize::Zeroizing;
 
 /// Longest time from connecting to the last byte of a response.
 const WAIT: Duration = Duration::from_secs(5);
+/// Service of AWS for which requests are signed: the one in front of key servers.
+const AWS_SERVICE: &str = "execute-api";
 /// Most requests of a rule that are under way.
 const MAX_REQUESTS: usize = 8;
 
@@ -35,6 +38,7 @@ const MAX_REQUESTS: usize = 8;
 pub(super) struct KeyServer {
     tls: TlsConnector,
     headers: HeaderMap,
+    signer: Option<AwsSigner>,
     requests: Semaphore,
 }
 
@@ -60,7 +64,9 @@ impl KeyServer {
             headers.insert(named, value.map_err(|_| problem())?);
         }
         let tls = TlsConnector::from(Arc::new(tls_of(config)?));
-        Ok(Self { tls, headers, requests: Semaphore::new(MAX_REQUESTS) })
+        let region = config.aws_region.as_deref();
+        let signer = region.map(|region| AwsSigner::from_env(AWS_SERVICE, region)).transpose()?;
+        Ok(Self { tls, headers, signer, requests: Semaphore::new(MAX_REQUESTS) })
     }
 
     /// Requests a document: by POST if there is a body, else by GET.
@@ -116,9 +122,19 @@ impl KeyServer {
                 .header(header::CONTENT_TYPE, "application/xml")
                 .header("x-speke-version", "2.0");
         }
-        let body = Full::new(Bytes::from(body.unwrap_or_default()));
-        let mut request = request.body(body).map_err(|_| Error::KeysUnavailable)?;
+        let body = Bytes::from(body.unwrap_or_default());
+        let mut request = request.body(Full::new(body.clone())).map_err(|_| Error::KeysUnavailable)?;
         request.headers_mut().extend(self.headers.clone());
+        if let Some(signer) = &self.signer {
+            // Only what no proxy changes is signed.
+            let kind = request.headers().get(header::CONTENT_TYPE).cloned();
+            let kind = kind.map(|kind| (header::CONTENT_TYPE, kind)).into_iter().collect();
+            let signed = signer.sign(request.method().clone(), uri, kind, body).map_err(|problem| {
+                tracing::warn!(host = authority, "the request for keys cannot be signed: {problem}");
+                Error::KeysUnavailable
+            })?;
+            request.headers_mut().extend(signed);
+        }
         let response = sender.send_request(request).await.map_err(unavailable)?;
         let status = response.status();
         if status != StatusCode::OK {
