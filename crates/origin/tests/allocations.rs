@@ -6,7 +6,10 @@
 
 use bytes::Bytes;
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Origin, OriginConfig, Resources};
+use latemux_origin::{
+    Origin, OriginConfig, Resources,
+    config::{DrmRule, KeysConfig},
+};
 use latemux_packager::{Address, Resource};
 use latemux_storage::{Key, Memory};
 use latemux_testmedia::recipe;
@@ -18,7 +21,7 @@ use std::{
     net::TcpStream,
     sync::Arc,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Runtime};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -26,6 +29,15 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Most allocations for one segment, from the request to the last byte. It holds for interleaved
 /// files too, whose segments are some hundred slices.
 const MOST: usize = 40;
+/// The same for an encrypted segment in DASH and CMAF.
+const MOST_ENCRYPTED: usize = 60;
+/// The same in a transport stream.
+const MOST_TS: usize = 90;
+/// The same if its samples are encrypted: all of its media is read first, as some hundred slices of
+/// an interleaved file.
+const MOST_SAMPLE_AES: usize = 140;
+/// Most further ones for each 96 KiB of such a segment.
+const MOST_MORE: usize = 7;
 const TIMES: usize = 50;
 
 /// Requests a URL many times on one connection. Returns the allocations of all requests, and the
@@ -105,6 +117,19 @@ fn a_title_in_memory_is_counted_once_and_as_it_is() {
     assert!(held <= MOST_OF_A_TITLE, "{held} B");
 }
 
+/// Serves a storage with a range cache. One thread serves; the caller is the client.
+fn serve(source: Arc<Memory>, config: OriginConfig) -> (Runtime, Origin, TcpStream) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let cache = Some(Cache::open(Config { memory: 256 << 20, ..Config::default() }).unwrap());
+    let resources = Resources { cache, ..Resources::default() };
+    let origin = Origin::with_resources(source, resources, config);
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = origin.clone();
+    runtime.spawn(async move { serving.serve(listener, None, std::future::pending()).await });
+    (runtime, origin, TcpStream::connect(address).unwrap())
+}
+
 #[test]
 fn a_segment_takes_few_allocations_whatever_its_length() {
     let source = Memory::new();
@@ -116,16 +141,7 @@ fn a_segment_takes_few_allocations_whatever_its_length() {
     for (name, file) in &titles {
         source.put(Key::new(name).unwrap(), fs::read(file).unwrap());
     }
-    // One thread serves. This one is the client.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let cache = Some(Cache::open(Config { memory: 256 << 20, ..Config::default() }).unwrap());
-    let resources = Resources { cache, ..Resources::default() };
-    let origin = Origin::with_resources(Arc::new(source), resources, OriginConfig::default());
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-    let address = listener.local_addr().unwrap();
-    let serving = origin.clone();
-    runtime.spawn(async move { serving.serve(listener, None, std::future::pending()).await });
-    let mut stream = TcpStream::connect(address).unwrap();
+    let (runtime, origin, mut stream) = serve(Arc::new(source), OriginConfig::default());
     let mut costs = Vec::new();
     for (name, _) in &titles {
         let track = runtime.block_on(origin.title(name)).unwrap().title.tracks()[0].name.clone();
@@ -145,4 +161,63 @@ fn a_segment_takes_few_allocations_whatever_its_length() {
     assert!(muxed.0 <= MOST && muxed.1 < 60_000, "{muxed:?}");
     // Both titles have the same number of samples, so that only the bytes sent differ.
     assert!(large.1 < small.1 + 8_000, "{large:?} {small:?}");
+}
+
+#[test]
+fn an_encrypted_segment_takes_few_allocations_in_each_scheme() {
+    let source = Memory::new();
+    let titles = [
+        ("small.mp4", recipe::avc("allocations-small", "64x36", "")),
+        ("middle.mp4", recipe::avc("allocations-middle", "640x360", "-crf 28")),
+        ("large.mp4", recipe::avc("allocations-large", "640x360", "-crf 8")),
+        ("muxed.mp4", recipe::avc_aac("allocations-muxed", "-crf 8")),
+    ];
+    for (name, file) in &titles {
+        source.put(Key::new(name).unwrap(), fs::read(file).unwrap());
+    }
+    let source = Arc::new(source);
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    let entry = format!(r#"{{"keys":[{{"kid":"{}","key":"{}"}}]}}"#, "1".repeat(32), "2".repeat(32));
+    fs::write(keys.path(), entry).unwrap();
+    let scheme = |name: &str| Some(name.to_owned());
+    let rule = |dash, hls_fmp4, hls_ts| DrmRule {
+        titles: vec!["**".to_owned()],
+        dash: scheme(dash),
+        hls_fmp4: scheme(hls_fmp4),
+        hls_ts: scheme(hls_ts),
+        serve_keys: scheme("open"),
+        keys: KeysConfig { file: Some(keys.path().to_owned()), ..KeysConfig::default() },
+        ..DrmRule::default()
+    };
+    let config = |rule| OriginConfig { drm: vec![rule], ..OriginConfig::default() };
+    let mut excess = Vec::new();
+    for rule in [rule("cenc", "cbcs", "sample-aes"), rule("cbcs", "aes-128", "aes-128")] {
+        let schemes = [&rule.dash, &rule.hls_fmp4, &rule.hls_ts].map(|name| name.clone().unwrap());
+        let (runtime, origin, mut stream) = serve(source.clone(), config(rule));
+        for (name, _) in &titles {
+            let title = runtime.block_on(origin.title(name)).unwrap();
+            for track in title.title.tracks().iter().map(|track| track.name.clone()) {
+                let resources = [
+                    Resource::DashSegment(track.clone(), 2),
+                    Resource::HlsSegment(vec![track.clone()], 2),
+                    Resource::HlsTsSegment(vec![track.clone()], 2),
+                ];
+                for (scheme, resource) in schemes.iter().zip(resources) {
+                    let url = Address::new(*name, resource).to_url();
+                    let (stats, length) = cost(&mut stream, &url);
+                    let count = (stats.allocations + stats.reallocations) / TIMES;
+                    println!("{url}, {scheme}: {length} B in {count} allocations");
+                    let most = match (url.ends_with(".ts"), &**scheme) {
+                        (false, _) => MOST_ENCRYPTED,
+                        (true, "aes-128") => MOST_TS,
+                        (true, _) => MOST_SAMPLE_AES + MOST_MORE * (length / (96 << 10)),
+                    };
+                    if count > most {
+                        excess.push(format!("{url}, {scheme}: {count} allocations, more than {most}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(excess.is_empty(), "{excess:#?}");
 }

@@ -38,16 +38,16 @@ impl SampleAes {
     /// Appends a slice of AVC, encrypted, and with emulation prevention (ITU-T H.264 §7.4.1). The
     /// slice has its own emulation prevention already, which is encrypted with it.
     pub fn write_slice(&self, nal_unit: &[u8], out: &mut BytesMut) {
+        let start = out.len();
+        out.extend_from_slice(nal_unit);
         if nal_unit.len() <= CLEAR_NAL_UNIT {
-            out.extend_from_slice(nal_unit);
             return;
         }
-        let mut encrypted = nal_unit.to_vec();
         // A last block that is not followed by another byte stays clear.
-        let count = (encrypted.len() - 1 - CLEAR_START) / BLOCK;
-        let run = Run { at: CLEAR_START, count: count.div_ceil(PERIOD), last: self.iv.into() };
-        encrypt_runs(&self.cipher, &mut [run], PERIOD * BLOCK, &mut encrypted);
-        escape(&encrypted, out);
+        let count = (nal_unit.len() - 1 - CLEAR_START) / BLOCK;
+        let run = Run { at: start + CLEAR_START, count: count.div_ceil(PERIOD), last: self.iv.into() };
+        encrypt_runs(&self.cipher, &mut [run], PERIOD * BLOCK, out);
+        escape(out, start);
     }
 
     /// Encrypts all whole blocks of an audio frame but the first.
@@ -64,22 +64,34 @@ impl fmt::Debug for SampleAes {
     }
 }
 
-/// Appends bytes with a 3 between two zeros and a byte of at most 3.
-fn escape(mut bytes: &[u8], out: &mut BytesMut) {
+/// Inserts a 3 between two zeros and a byte of at most 3, in the bytes from a position on.
+fn escape(out: &mut BytesMut, start: usize) {
     let zeros = memmem::Finder::new(&[0, 0]);
-    let mut from = 0;
-    while let Some(found) = bytes.get(from..).and_then(|rest| zeros.find(rest)) {
-        let end = from + found + 2;
-        let (before, after) = bytes.split_at(end);
-        if after.first().is_some_and(|&next| next <= 3) {
-            out.extend_from_slice(before);
-            out.extend_from_slice(&[3]);
-            (bytes, from) = (after, 0);
-        } else {
-            from = end;
-        }
+    let Some(first) = out.get(start..).and_then(|bytes| end_of_zeros(&zeros, bytes)) else { return };
+    // Most slices have no such bytes.
+    let rest = out.get(start + first..).unwrap_or_default().to_vec();
+    out.truncate(start + first);
+    let mut bytes = rest.as_slice();
+    loop {
+        out.extend_from_slice(&[3]);
+        let Some(next) = end_of_zeros(&zeros, bytes) else { break };
+        let (before, after) = bytes.split_at(next);
+        out.extend_from_slice(before);
+        bytes = after;
     }
     out.extend_from_slice(bytes);
+}
+
+/// Returns the position behind the first two zeros that a byte of at most 3 follows.
+fn end_of_zeros(zeros: &memmem::Finder<'_>, bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let end = from + zeros.find(bytes.get(from..)?)? + 2;
+        if *bytes.get(end)? <= 3 {
+            return Some(end);
+        }
+        from = end;
+    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,9 @@ fn padding(packets: u64, spare: u64) -> u64 {
 }
 
 pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<PesUnit> {
-    let mut units: Vec<PesUnit> = PesUnits::new(stream, samples.iter().copied()).collect();
+    // Video has a unit for each sample.
+    let mut units = Vec::with_capacity(if stream.is_video() { samples.len() } else { 0 });
+    units.extend(PesUnits::new(stream, samples.iter().copied()));
     let tally = units.iter().fold(Tally::default(), Tally::with);
     let mut extra = padding(tally.counted, tally.spare);
     for unit in units.iter_mut().rev().filter(|unit| unit.count > 0) {

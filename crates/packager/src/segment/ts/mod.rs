@@ -96,6 +96,8 @@ pub(crate) struct TsMedia {
     /// Source bytes in the order that [`Self::segment`] takes them.
     pub parts: Vec<Part>,
     tracks: Vec<OwnedTrack>,
+    /// The order of the samples.
+    due: Vec<ScheduledUnit>,
     number: u32,
     /// The cipher of its samples, if they are to be encrypted.
     cipher: Option<Box<SampleAes>>,
@@ -211,7 +213,8 @@ fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32, cipher: Option<Box<Sampl
     tracks.sort_by_key(|track| !track.stream.is_video());
     if cipher.is_some() || tracks.iter().any(|track| track.stream.needs_media()) {
         let (due, _) = schedule(&tracks);
-        return TsPlan::NeedsMedia(TsMedia { parts: source_parts(&tracks, &due), tracks, number, cipher });
+        let parts = source_parts(&tracks, &due);
+        return TsPlan::NeedsMedia(TsMedia { parts, tracks, due, number, cipher });
     }
     TsPlan::Ready(segment(tracks, number))
 }
@@ -219,7 +222,8 @@ fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32, cipher: Option<Box<Sampl
 fn segment(tracks: Vec<OwnedTrack>, number: u32) -> TsSegment {
     let (due, pcr_track) = schedule(&tracks);
     let parts = source_parts(&tracks, &due);
-    let sizes = due.iter().flat_map(|due| unit_samples(&tracks, due)).map(|sample| sample.size).collect();
+    let mut sizes = Vec::with_capacity(tracks.iter().map(|track| track.samples.len()).sum());
+    sizes.extend(due.iter().flat_map(|due| unit_samples(&tracks, due)).map(|sample| sample.size));
     let pids: Vec<PidState> = tracks
         .into_iter()
         .map(|track| {
@@ -271,7 +275,7 @@ fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
     let is_end = tracks.first().is_some_and(|track| track.clocks > 0);
     let last_pcr = if pcr_track == 0 || is_end { i64::MAX } else { end.unwrap_or(i64::MAX) };
 
-    let mut due = Vec::new();
+    let mut due = Vec::with_capacity(queues.iter().map(ExactSizeIterator::len).sum());
     loop {
         let next = queues
             .iter_mut()
@@ -312,8 +316,7 @@ impl TsMedia {
     /// Returns the whole segment from all bytes of the parts. Missing bytes count as zeros. Fails
     /// if a sample cannot be encrypted.
     pub(crate) fn segment(self, media: &[u8]) -> Result<Bytes, CutError> {
-        let Self { tracks, number, cipher, .. } = self;
-        let (due, _) = schedule(&tracks);
+        let Self { tracks, due, number, cipher, .. } = self;
         let mut rest = media;
         let mut input = BytesMut::with_capacity(media.len() + media.len() / 8);
         let mut changed = tracks.clone();

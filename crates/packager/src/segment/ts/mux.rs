@@ -77,6 +77,8 @@ pub(super) struct Muxer {
     input_left: u64,
     open: Option<OpenPes>,
     step: Step,
+    /// Memory for the header of a PES packet, which each of them uses.
+    header: BytesMut,
 }
 
 impl Muxer {
@@ -96,6 +98,7 @@ impl Muxer {
             input_left,
             open: None,
             step: Step::Next,
+            header: BytesMut::new(),
         }
     }
 
@@ -175,7 +178,8 @@ impl Muxer {
 
     fn put_pes_header(&mut self, stuffing: usize, out: &mut BytesMut) {
         let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
-        let mut header = BytesMut::with_capacity(32);
+        let mut header = std::mem::take(&mut self.header);
+        header.clear();
         pes::Header {
             stream_id: self.pids[due.track].stream.stream_id(),
             pts: stream_time(due.unit.pts),
@@ -185,6 +189,7 @@ impl Muxer {
         }
         .write(&mut header);
         self.put(&header, out);
+        self.header = header;
     }
 
     /// Writes payload of the open PES packet, over as many packets as it takes.
