@@ -22,7 +22,6 @@ use latemux_index::{
     },
     title::{Segment, TitleTrack},
 };
-use latemux_isobmff::codec::Config;
 
 /// Returns the bytes of every segment of a track (an index into [`Title::tracks`]) in a protocol,
 /// as sent alone: in TS with PAT and PMT. Empty if there is no such track.
@@ -258,7 +257,7 @@ fn text_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
             let stored = cmaf::segment_bytes(table.range(segment.cut.clone()));
             stored + text::added_bytes(track, samples, bytes)
         }
-        (Protocol::Smooth, _) if track.codec.config != Config::Stpp => text::ttml_bytes(samples, bytes),
+        (Protocol::Smooth, _) if text::is_made_for_smooth(track) => text::ttml_bytes(samples, bytes),
         (Protocol::Smooth, Samples::Table(table)) => {
             let samples: Vec<_> = table.range(segment.cut.clone()).take(MAX_SAMPLES).collect();
             smooth::fragment_bytes(&smooth::clock(title), index, segment, &samples)

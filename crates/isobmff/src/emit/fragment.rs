@@ -102,8 +102,21 @@ pub fn encrypted_fragment(
     write(spec, TrafForm::Encrypted(encryption), out)
 }
 
+/// Appends a fragment like [`fragment`], with the size of each sample in `trun` even if all are
+/// equal. Players find several cues in one sample of WebVTT (ISO/IEC 14496-30 §7.4) by that size.
+///
+/// # Errors
+/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
+pub fn text_fragment(spec: &FragmentSpec<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    write(spec, TrafForm::Text, out)
+}
+
 fn write(spec: &FragmentSpec<'_>, form: TrafForm<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-    let layout = Layout::new(spec)?;
+    let mut layout = Layout::new(spec)?;
+    if matches!(form, TrafForm::Text) {
+        layout.fields.size = true;
+        layout.tfhd.default_size = None;
+    }
     let head = layout.with_moof(spec, form, |moof| moof.size()) + header_size(layout.media);
     out.reserve(usize::try_from(head).unwrap_or(0));
     layout.with_moof(spec, form, |moof| moof.write(out));
@@ -204,6 +217,8 @@ impl FragmentShape {
 enum TrafForm<'a> {
     /// `tfdt` before the run.
     Clear,
+    /// Like [`Self::Clear`], with the sizes of all samples in the run.
+    Text,
     /// `tfdt` before the run, `saiz`, `saio` and `senc` after it.
     Encrypted(&'a SampleEncryption<'a>),
     /// `tfxd` after the run, and before it PIFF's `senc` if the samples are encrypted.
@@ -300,7 +315,7 @@ fn build_moof<T>(
     let mfhd = Mfhd(spec.sequence);
     let time = spec.decode_time;
     match form {
-        TrafForm::Clear => {
+        TrafForm::Clear | TrafForm::Text => {
             use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &Tfdt(time), &trun])]))
         }
         TrafForm::Encrypted(senc) if senc.sizes.is_empty() => {

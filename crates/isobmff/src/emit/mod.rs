@@ -14,7 +14,7 @@ pub use crate::{
 };
 pub use fragment::{
     FragmentShape, FragmentSpec, encrypted_fragment, fragment, fragment_size, mdat_header, segment_type,
-    smooth_fragment, smooth_fragment_size,
+    smooth_fragment, smooth_fragment_size, text_fragment,
 };
 pub use init::{InitSegment, InitTrack, cmaf_brands};
 pub use muxed::muxed_fragment;

@@ -11,7 +11,7 @@ use crate::{
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     segment::{
         MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, iframes, smooth,
-        text::{CONVERTER, TextForm, TtmlSegment, is_made_ttml},
+        text::{CONVERTER, TextForm, TtmlSegment, is_made_for_smooth, is_made_ttml},
         ts,
     },
     selection::{SampleOrder, Selected},
@@ -173,6 +173,9 @@ impl<'a> Planner<'a> {
                 && let Some(parts) = cmaf::prioritised_media(object, number, samples)?
             {
                 return Ok((parts, " by priority"));
+            }
+            if track.kind == TrackKind::Text && encryption.is_none() {
+                return Ok((cmaf::text_media(object, number, samples)?, " with sizes"));
             }
             Ok((cmaf::media(object, number, samples, encryption)?, ""))
         })
@@ -461,8 +464,8 @@ impl<'a> Planner<'a> {
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number));
-        if let (TrackKind::Text, Config::Wvtt | Config::Tx3g, Some(segment)) =
-            (track.kind, &track.codec.config, &segment)
+        if is_made_for_smooth(track)
+            && let Some(segment) = &segment
         {
             let form = TextForm::Ttml(smooth::TextFragment::new(&clock, index, segment));
             return self.converted(index, Some(segment.clone()), time, form);

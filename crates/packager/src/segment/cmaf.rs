@@ -16,6 +16,7 @@ use latemux_isobmff::{
     emit::{
         EmitSample, FragmentShape, FragmentSpec, InitSegment, InitTrack, ReorderedSpec, WriteBox as _,
         encrypted_fragment, fragment, fragment_size, muxed_fragment, reordered_fragment, segment_type,
+        text_fragment,
     },
     sample_flags,
 };
@@ -89,6 +90,23 @@ pub(crate) fn media(
     samples: &[Sample],
     encryption: Option<&SampleEncryption<'_>>,
 ) -> Result<Vec<Part>, PackError> {
+    written(object, number, samples, |spec, head| match encryption {
+        Some(encryption) => encrypted_fragment(spec, encryption, head),
+        None => fragment(spec, head),
+    })
+}
+
+/// Returns the parts of a segment of text, like [`media`], with all sizes of samples in the run.
+pub(crate) fn text_media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
+    written(object, number, samples, text_fragment)
+}
+
+fn written(
+    object: usize,
+    number: u32,
+    samples: &[Sample],
+    write: impl FnOnce(&FragmentSpec<'_>, &mut Vec<u8>) -> Result<(), latemux_isobmff::Error>,
+) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
     // Room for `styp`. `fragment` reserves its own.
     let mut head = Vec::with_capacity(64);
@@ -96,11 +114,7 @@ pub(crate) fn media(
     // The output timeline starts at 0 or later. Wrong times of a source are no error here.
     let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
     let spec = spec(number, decode_time, &emitted);
-    let written = match encryption {
-        Some(encryption) => encrypted_fragment(&spec, encryption, &mut head),
-        None => fragment(&spec, &mut head),
-    };
-    written.map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
+    write(&spec, &mut head).map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
     let ends = samples.iter().map(|s| s.offset + u64::from(s.size));
     let slices = ends.zip(samples.iter().skip(1)).filter(|(end, next)| *end != next.offset).count();
     let mut parts = Vec::with_capacity(slices + 2);

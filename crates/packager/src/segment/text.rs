@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Part of the digests of all segments that this module makes. It is raised with every change of
 /// their bytes.
-pub(crate) const CONVERTER: u32 = 1;
+pub(crate) const CONVERTER: u32 = 2;
 
 /// `Content-Type` of WebVTT.
 pub(crate) const WEBVTT_TYPE: &str = "text/vtt";
@@ -74,6 +74,28 @@ pub(crate) const STPP_CODECS: &str = "stpp.ttml.im1t";
 /// Returns true for text that DASH sends as TTML which is made of it.
 pub(crate) fn is_made_ttml(track: &Track, form: DashText) -> bool {
     form == DashText::Stpp && matches!(track.codec.config, Config::Wvtt | Config::Tx3g)
+}
+
+/// Returns true for text whose fragments of Smooth Streaming are TTML which is made of it. Times of
+/// TTML in MP4 count from the start of the track, but there from the start of the fragment.
+/// Pictures have no text, so their documents stay as they are.
+pub(crate) fn is_made_for_smooth(track: &Track) -> bool {
+    match track.codec.config {
+        Config::Wvtt | Config::Tx3g => true,
+        Config::Stpp => !has_pictures(track),
+        _ => false,
+    }
+}
+
+/// Returns true for TTML whose subtitles are pictures by its sample entry: an image profile of
+/// IMSC, or media types of further files in its samples (ISO/IEC 14496-12 §12.6.3.2).
+fn has_pictures(track: &Track) -> bool {
+    /// Strings follow the header, six reserved bytes and the data reference.
+    const STRINGS: usize = 16;
+    let is_image_profile = |part: &str| part.starts_with("im") && part.ends_with('i');
+    let strings = track.sample_entry.raw.get(STRINGS..).unwrap_or_default();
+    let media_types = strings.split(|&byte| byte == 0).nth(2).unwrap_or_default();
+    track.codec.rfc6381.split(['.', '|', '+']).any(is_image_profile) || !media_types.is_empty()
 }
 
 /// Returns the sample entry of the TTML that is made (ISO/IEC 14496-30 §5.3).
@@ -147,6 +169,10 @@ impl TextMedia {
     fn ttml(&self, media: &[u8], fragment: TextFragment) -> Bytes {
         let mut cues = self.cues(media);
         for cue in &mut cues {
+            if let Some(window) = &self.window {
+                // Players draw all that a document shows, and the next one goes on with the cue.
+                (cue.start, cue.end) = (cue.start.max(window.start), cue.end.min(window.end));
+            }
             cue.start = cue.start.saturating_add_signed(fragment.offset);
             cue.end = cue.end.saturating_add_signed(fragment.offset);
         }
@@ -173,7 +199,7 @@ impl TextMedia {
             sync: true,
         };
         // One sample is not too many.
-        let parts = cmaf::media(0, segment.number, &[sample], None).unwrap_or_default();
+        let parts = cmaf::text_media(0, segment.number, &[sample]).unwrap_or_default();
         let Some(Part::Inline(head)) = parts.first() else { return Bytes::new() };
         [head.as_ref(), document.as_bytes()].concat().into()
     }
@@ -193,7 +219,7 @@ impl TextMedia {
             mdat.extend_from_slice(&data);
         }
         // The number of samples was checked when the segment was planned.
-        let parts = cmaf::media(0, number, &samples, None).unwrap_or_default();
+        let parts = cmaf::text_media(0, number, &samples).unwrap_or_default();
         let Some(Part::Inline(head)) = parts.first() else { return Bytes::new() };
         [head.as_ref(), &mdat].concat().into()
     }
@@ -290,7 +316,8 @@ pub(crate) fn webvtt_bytes(track: &Track, samples: u64, bytes: u64) -> u64 {
 /// Returns at most the bytes that a CMAF segment of a number of samples has more than its samples
 /// as they are stored. Sizes of samples may also differ where the stored ones do not.
 pub(crate) fn added_bytes(track: &Track, samples: u64, bytes: u64) -> u64 {
-    if track.codec.config == Config::Tx3g { samples * 24 + bytes * 4 } else { 0 }
+    let sizes = samples * 4;
+    sizes + if track.codec.config == Config::Tx3g { samples * 24 + bytes * 4 } else { 0 }
 }
 
 /// Returns at least the bytes of a fragment of Smooth Streaming with a TTML document of samples.

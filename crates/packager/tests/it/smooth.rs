@@ -498,8 +498,6 @@ fn shared_media_keep_their_packets() {
         ("mp4ff/bbb_prog_10s.mp4", Constant),
         ("mp4ff/ed_hevc.mp4", Constant),
         ("mp4ff/prog_8s.mp4", Constant),
-        ("mp4ff/stpp_combined.mp4", Constant),
-        ("androidx/ttml-in-mp4.mp4", Constant),
     ];
     let present: Vec<_> =
         files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();

@@ -7,9 +7,9 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::media::TrackKind;
-use latemux_packager::{Address, Resource, plan::following, text_file};
+use latemux_packager::{Address, Resource, plan::following, selection::DashText, text_file};
 use latemux_testmedia::{
-    origin::Origin,
+    origin::{NAME, Origin},
     recipe::{folder, make},
     subtitles::two_hours,
 };
@@ -181,20 +181,58 @@ fn dash_sends_3gpp_text_as_webvtt_in_mp4() {
 }
 
 #[test]
-fn smooth_sends_text_as_documents_whose_times_count_from_their_fragment() {
-    let mut origin = Origin::open(&[avc_aac(), text("mov_text")], TARGET);
+fn a_run_states_the_size_of_a_lone_sample_with_two_cues() {
+    const CUES: &str =
+        "1\n00:00:01,000 --> 00:00:02,000\nFirst\n\n2\n00:00:01,000 --> 00:00:02,000\nSecond\n";
+    let mut origin = with_text_file("eng.srt", CUES.as_bytes());
     let name = origin.names(TrackKind::Text)[0].clone();
-    let manifest = origin.text(&Resource::SmoothManifest);
+    let segments = (1..=origin.segment_count(&name)).map(|n| Resource::DashSegment(name.clone(), n));
+    for resource in segments.collect::<Vec<_>>() {
+        let segment = origin.get(&resource).unwrap().bytes;
+        let trun = segment.windows(4).position(|window| window == b"trun").unwrap() + 4;
+        let fields: Vec<u32> = segment[trun..]
+            .chunks_exact(4)
+            .map(|field| u32::from_be_bytes(field.try_into().unwrap()))
+            .collect();
+        // ISO/IEC 14496-12 §8.8.8: sample-size-present. Without it, Shaka Player reads one cue.
+        assert_eq!(fields[0] & 0x200, 0x200);
+    }
+}
+
+/// Makes a file of TTML with a document in each of several fragments.
+fn fragmented_ttml() -> PathBuf {
+    let mut origin = with_text_file("eng.srt", SUBRIP.as_bytes());
+    let name = origin.names(TrackKind::Text)[0].clone();
+    let segments = (1..=origin.segment_count(&name)).map(|n| Resource::DashSegment(name.clone(), n));
+    let resources: Vec<_> = std::iter::once(Resource::DashInit(name.clone())).chain(segments).collect();
+    assert!(resources.len() > 3);
+    let mut file = Vec::new();
+    for resource in resources {
+        let mut address = Address::new(NAME, resource);
+        address.selection.text = DashText::Stpp;
+        file.extend(origin.get_address(&address).unwrap().bytes);
+    }
+    let path = folder().join(format!("text-fragmented-{}.mp4", std::process::id()));
+    fs::write(&path, file).unwrap();
+    path
+}
+
+/// Fetches what a manifest of Smooth Streaming lists of the only text, and returns times in
+/// microseconds and texts of its cues.
+fn smooth_cues(origin: &mut Origin, query: &str) -> Vec<(u64, u64, String)> {
+    let manifest = fetch(origin, &format!("{BASE}Manifest{query}")).unwrap().bytes;
+    let manifest = String::from_utf8(manifest).unwrap();
     let document = roxmltree::Document::parse(&manifest).unwrap();
     let stream = document.descendants().find(|node| node.attribute("Subtype") == Some("SUBT")).unwrap();
-    assert!(stream.descendants().any(|node| node.attribute("FourCC") == Some("TTML")), "{manifest}");
-    let chunks = stream.children().filter(|node| node.has_tag_name("c"));
+    let level = stream.children().find(|node| node.attribute("FourCC") == Some("TTML")).unwrap();
+    let url = stream.attribute("Url").unwrap().replace("{bitrate}", level.attribute("Bitrate").unwrap());
     let (mut time, mut got) = (0, Vec::new());
-    for chunk in chunks {
+    for chunk in stream.children().filter(|node| node.has_tag_name("c")) {
         time = chunk.attribute("t").map_or(time, |t| t.parse::<u64>().unwrap());
-        let fragment = origin.get(&Resource::SmoothFragment(name.clone(), time)).unwrap();
-        let ttml = fragment.bytes.windows(5).position(|window| window == b"<?xml").unwrap();
-        let ttml = String::from_utf8(fragment.bytes[ttml..].to_vec()).unwrap();
+        let fragment = fetch(origin, &format!("{BASE}{}", url.replace("{start time}", &time.to_string())));
+        let fragment = fragment.unwrap().bytes;
+        let ttml = fragment.windows(5).position(|window| window == b"<?xml").unwrap();
+        let ttml = String::from_utf8(fragment[ttml..].to_vec()).unwrap();
         let ttml = roxmltree::Document::parse(&ttml).unwrap();
         for p in ttml.descendants().filter(|node| node.has_tag_name("p")) {
             let at = |name: &str| time / 10 + times(&format!("{} --> {0}", p.attribute(name).unwrap())).0;
@@ -203,24 +241,56 @@ fn smooth_sends_text_as_documents_whose_times_count_from_their_fragment() {
             got.push((at("begin"), at("end"), lines.join("|")));
         }
         time += chunk.attribute("d").map_or(0, |d| d.parse::<u64>().unwrap());
+        // The next fragment goes on with a cue, so this one must not show it any longer.
+        assert!(got.iter().all(|(_, until, _)| *until <= time / 10 + 1000), "{got:?}");
     }
-    // All times of Smooth Streaming are later by a constant.
-    let delay = got[0].0 - 500_000;
-    assert!(delay < 200_000, "{delay}");
-    let want = [
+    got
+}
+
+#[test]
+fn smooth_ends_the_parts_of_a_cue_with_their_fragments() {
+    const CUES: &str = "1\n00:00:01,000 --> 00:00:08,000\nLong\n\n2\n00:00:03,000 --> 00:00:05,000\nShort\n";
+    let mut origin = with_text_file("eng.srt", CUES.as_bytes());
+    let got = smooth_cues(&mut origin, "");
+    let long: Vec<_> = got.iter().filter(|(_, _, text)| text == "Long").collect();
+    assert!(long.len() > 1, "{got:?}");
+    assert!(long.windows(2).all(|pair| pair[0].1.abs_diff(pair[1].0) <= 1000), "{got:?}");
+}
+
+#[test]
+fn smooth_sends_text_as_documents_whose_times_count_from_their_fragment() {
+    let all = [
         (500_000, 1_900_000, "One & two"),
         (3_250_000, 5_125_000, "Over| a cut"),
         (5_125_000, 6_001_000, "Two|lines"),
         (7_999_000, 8_500_000, "é 😀"),
     ];
-    assert_eq!(got.len(), want.len(), "{got:?}");
-    for (got, want) in got.iter().zip(want) {
-        assert!(
-            (got.0 - delay).abs_diff(want.0) <= 1000 && (got.1 - delay).abs_diff(want.1) <= 1000,
-            "{got:?}"
-        );
-        assert_eq!(got.2, want.2);
+    let fragmented = fragmented_ttml();
+    // Each with the part of the title, its start in microseconds, and its cues. ffmpeg writes TTML
+    // as one sample, which no clip that begins later has.
+    let cases = [
+        (text("mov_text"), "", 0, &all[..]),
+        (text("mov_text"), "?vbegin=4", 4_000_000, &all[2..]),
+        (text("ttml"), "", 0, &all[..]),
+        (fragmented.clone(), "", 0, &all[..]),
+        (fragmented.clone(), "?vbegin=4", 4_000_000, &all[2..]),
+    ];
+    for (file, query, start, want) in cases {
+        let mut origin = Origin::open(&[avc_aac(), file.clone()], TARGET);
+        let got = smooth_cues(&mut origin, query);
+        let what = format!("{}{query}: {got:?}", file.display());
+        assert_eq!(got.len(), want.len(), "{what}");
+        // All times of Smooth Streaming are later by a constant.
+        let delay = got[0].0 + start - want[0].0;
+        assert!(delay < 200_000, "{what}");
+        for ((from, until, text), want) in got.iter().zip(want) {
+            let is_near = |time: u64, want: u64| (time + start - delay).abs_diff(want) <= 1000;
+            // ffmpeg writes TTML without markup.
+            let is_same = text == want.2 || text.replace('|', "") == want.2.replace('|', "");
+            assert!(is_near(*from, want.0) && is_near(*until, want.1) && is_same, "{what}");
+        }
     }
+    let _ = fs::remove_file(fragmented);
 }
 
 /// Opens the film with a file of text beside it.
