@@ -1,4 +1,5 @@
 // Smooth Streaming with Shaka Player 4, the last version that supports it, and codem-isoboxer.
+// `type` in the query is the media type of a manifest in another protocol.
 // With a licence URL in the query, titles are decrypted by Clear Key in place of PlayReady, which
 // Chromium does not have.
 
@@ -31,7 +32,7 @@ export async function open(video, manifest, failed) {
   // Tests of text choose a track, and look at what the player holds of it.
   video.shaka4 = player;
   // Without the type, the player would send a HEAD request and cancel it.
-  await player.load(manifest, null, "application/vnd.ms-sstr+xml");
+  await player.load(manifest, null, query.get("type") ?? "application/vnd.ms-sstr+xml");
   return {
     renditions() {
       const heights = new Set(player.getVariantTracks().map(({ height }) => height));

@@ -70,7 +70,7 @@ function boxes(bytes) {
   return found;
 }
 
-function box(type, ...payload) {
+export function box(type, ...payload) {
   const header = Buffer.alloc(8);
   header.writeUInt32BE(8 + payload.reduce((sum, part) => sum + part.length, 0));
   header.write(type, 4, "latin1");

@@ -13,7 +13,8 @@ import { openShaka4 } from "./shaka-4.mjs";
 /**
  * Writes titles into a folder with `makeTitles` before the tests of the calling file, and serves
  * the folder. Returns a function that opens a title, does `actions` with the viewer, and checks
- * that nothing went wrong. Without a `makeTitles`, nothing is prepared.
+ * that nothing went wrong. A title may be given with a query, such as `film?vbegin=4`. Without a
+ * `makeTitles`, nothing is prepared.
  */
 export function serveMadeTitles(makeTitles) {
   let library;
@@ -35,6 +36,7 @@ export function serveMadeTitles(makeTitles) {
     const viewer = await open(browser, origin, title, protocol, player);
     try {
       await viewer.ready();
+      if (cancelsAtStart(title, protocol)) viewer.record.action();
       await actions(viewer);
       assert.deepEqual(await viewer.errors(), []);
     } finally {
@@ -45,9 +47,25 @@ export function serveMadeTitles(makeTitles) {
   };
 }
 
-async function open(browser, origin, title, protocol, player) {
-  if (player === "shaka 4") return openShaka4(browser, origin, `${title}/Manifest`);
-  const viewer = await PlayerPage.open(browser, origin.address, { title, protocol, player });
-  if (protocol === "smooth") viewer.record.action();
+/** Manifests of the protocols in Shaka Player 4, and their media types. */
+const MANIFESTS = {
+  smooth: ["Manifest", "application/vnd.ms-sstr+xml"],
+  dash: [".mpd", "application/dash+xml"],
+  "hls-ts": [".m3u8", "application/vnd.apple.mpegurl"],
+  "hls-cmaf": [".m3u8?hls_fmp4", "application/vnd.apple.mpegurl"],
+};
+
+/** Audio and video do not begin at the same time. Players may seek, and cancel their requests. */
+const cancelsAtStart = (titleAndQuery, protocol) => protocol === "smooth" || titleAndQuery.includes("?");
+
+async function open(browser, origin, titleAndQuery, protocol, player) {
+  const [title, part] = titleAndQuery.split("?");
+  if (player === "shaka 4") {
+    const [manifest, type] = MANIFESTS[protocol];
+    const query = part && `${manifest.includes("?") ? "&" : "?"}${part}`;
+    return openShaka4(browser, origin, `${title}/${manifest}${query ?? ""}`, { type });
+  }
+  const viewer = await PlayerPage.open(browser, origin.address, { title, ...(part && { part }), protocol, player });
+  if (cancelsAtStart(titleAndQuery, protocol)) viewer.record.action();
   return viewer;
 }

@@ -70,7 +70,7 @@ export class PlayerPage {
    * errors, except those that `isExpected` accepts.
    */
   async ready(isExpected = () => false) {
-    await this.#until("the player to be ready", () => {
+    await this.until("the player to be ready", () => {
       const { state } = document.querySelector("#player").dataset;
       return (state === "ready" && document.querySelector("video").readyState > 0) || state === "error";
     });
@@ -115,7 +115,7 @@ export class PlayerPage {
   /** Plays for `seconds`, and checks that audio and video were decoded meanwhile. */
   async plays(seconds) {
     const before = await this.state();
-    await this.#until(
+    await this.until(
       `playback of ${seconds} s from ${before.time} s on`,
       (end) => document.querySelector("video").currentTime >= end,
       Math.min(before.time + seconds, before.duration - 0.05),
@@ -129,7 +129,7 @@ export class PlayerPage {
   /** Plays for `seconds`, with or without a picture. */
   async passes(seconds) {
     const { time, duration } = await this.state();
-    await this.#until(
+    await this.until(
       `${seconds} s to pass from ${time} s on`,
       (end) => document.querySelector("video").currentTime >= end,
       Math.min(time + seconds, duration - 0.05),
@@ -140,7 +140,7 @@ export class PlayerPage {
   async seek(seconds) {
     this.record.action();
     await this.#page.evaluate((to) => (document.querySelector("video").currentTime = to), seconds);
-    await this.#until(
+    await this.until(
       `playback to continue at ${seconds} s`,
       (to) => {
         const video = document.querySelector("video");
@@ -152,7 +152,7 @@ export class PlayerPage {
 
   /** Plays until everything up to the end of the title is buffered. */
   async buffersToEnd() {
-    await this.#until("the end of the title to be buffered", () => {
+    await this.until("the end of the title to be buffered", () => {
       const { buffered, duration } = document.querySelector("video");
       return buffered.length > 0 && buffered.end(buffered.length - 1) > duration - 0.1;
     });
@@ -166,7 +166,7 @@ export class PlayerPage {
       video.pause();
       video.currentTime = to;
     }, seconds);
-    await this.#until("a frame to be shown", () => {
+    await this.until("a frame to be shown", () => {
       const video = document.querySelector("video");
       return !video.seeking && video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA;
     });
@@ -182,7 +182,7 @@ export class PlayerPage {
    * before it has marked the last segments as the last.
    */
   async playsOut() {
-    await this.#until("the title to end", () => {
+    await this.until("the title to end", () => {
       const { ended, buffered, currentTime, duration } = document.querySelector("video");
       const end = buffered.length === 0 ? 0 : buffered.end(buffered.length - 1);
       return ended || (end > duration - 0.1 && currentTime > duration - 0.6);
@@ -196,7 +196,7 @@ export class PlayerPage {
     const value = await this.#page.locator(`#rendition option[data-height="${height}"]`).first().getAttribute("value");
     this.record.action();
     await this.#page.locator("#rendition").selectOption(value);
-    await this.#until(`${height} lines on screen`, (h) => document.querySelector("video").videoHeight === h, height);
+    await this.until(`${height} lines on screen`, (h) => document.querySelector("video").videoHeight === h, height);
   }
 
   /** Returns the heights in the menu, highest first. */
@@ -204,6 +204,14 @@ export class PlayerPage {
     return this.#page
       .locator("#rendition option[data-height]")
       .evaluateAll((options) => options.map((option) => Number(option.dataset.height)));
+  }
+
+  /** Chooses subtitles by their BCP 47 tag, as soon as the menu has them. */
+  async chooseSubtitles(tag) {
+    const option = this.#page.locator(`#subtitles option[data-tag="${tag}"]`);
+    await option.waitFor({ state: "attached" });
+    this.record.action();
+    await this.#page.locator("#subtitles").selectOption(await option.getAttribute("value"));
   }
 
   /** Returns the BCP 47 tags in the menu. */
@@ -234,13 +242,13 @@ export class PlayerPage {
       };
     });
     // The tolerance is two bins of the transform on either side.
-    await this.#until(`a tone of ${hertz} Hz`, (hz) => Math.abs(window.loudestTone() - hz) < 12, hertz);
+    await this.until(`a tone of ${hertz} Hz`, (hz) => Math.abs(window.loudestTone() - hz) < 12, hertz);
   }
 
   /**
    * Waits for a condition. The error states what was expected, and the state of the video element.
    */
-  async #until(what, condition, argument) {
+  async until(what, condition, argument) {
     try {
       await this.#page.waitForFunction(condition, argument, WAIT);
     } catch (error) {
