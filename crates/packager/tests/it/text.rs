@@ -183,7 +183,7 @@ fn dash_sends_3gpp_text_as_webvtt_in_mp4() {
 #[test]
 fn a_run_states_the_size_of_a_lone_sample_with_two_cues() {
     const CUES: &str =
-        "1\n00:00:01,000 --> 00:00:02,000\nFirst\n\n2\n00:00:01,000 --> 00:00:02,000\nSecond\n";
+        "1\n00:00:00,000 --> 00:00:02,000\nFirst\n\n2\n00:00:00,000 --> 00:00:02,000\nSecond\n";
     let mut origin = with_text_file("eng.srt", CUES.as_bytes());
     let name = origin.names(TrackKind::Text)[0].clone();
     let segments = (1..=origin.segment_count(&name)).map(|n| Resource::DashSegment(name.clone(), n));
@@ -194,6 +194,7 @@ fn a_run_states_the_size_of_a_lone_sample_with_two_cues() {
             .chunks_exact(4)
             .map(|field| u32::from_be_bytes(field.try_into().unwrap()))
             .collect();
+        assert_eq!(fields[1], 1, "samples in the run");
         // ISO/IEC 14496-12 §8.8.8: sample-size-present. Without it, Shaka Player reads one cue.
         assert_eq!(fields[0] & 0x200, 0x200);
     }
