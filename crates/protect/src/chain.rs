@@ -1,7 +1,10 @@
 //! AES-CBC over blocks that lie apart, in several chains side by side.
 
 use aes::Aes128Enc;
-use cbc::cipher::{BlockCipherEncrypt, array::Array, consts::U16};
+use cbc::cipher::{
+    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, array::Array,
+    consts::U16,
+};
 
 /// A block of AES.
 pub(crate) type Block = Array<u8, U16>;
@@ -28,28 +31,52 @@ pub(crate) struct Run {
 /// A chain waits for each of its blocks, which takes a processor about ten times as long as a block
 /// costs it. The blocks of other chains fill that time.
 pub(crate) fn encrypt_runs(cipher: &Aes128Enc, runs: &mut [Run], step: usize, bytes: &mut [u8]) {
-    let mut blocks = [Block::default(); LANES];
-    for runs in runs.chunks_mut(LANES) {
-        loop {
-            let mut active = 0;
-            for (run, block) in runs.iter().filter(|run| run.count > 0).zip(&mut blocks) {
-                let clear = bytes.get(run.at..).and_then(<[u8]>::first_chunk::<BLOCK>);
-                let both = u128::from_ne_bytes(run.last.into())
-                    ^ clear.map_or(0, |&clear| u128::from_ne_bytes(clear));
-                *block = both.to_ne_bytes().into();
-                active += 1;
-            }
-            if active == 0 {
-                break;
-            }
-            cipher.encrypt_blocks(blocks.get_mut(..active).unwrap_or_default());
-            for (run, block) in runs.iter_mut().filter(|run| run.count > 0).zip(&blocks) {
-                if let Some(place) = bytes.get_mut(run.at..run.at + BLOCK) {
-                    place.copy_from_slice(block);
+    if !runs.is_empty() {
+        cipher.encrypt_with_backend(Chains { runs, step, bytes });
+    }
+}
+
+/// The runs, for the function of the crate `aes` that is compiled for this processor. Calling it
+/// for each block would take as long as the block.
+struct Chains<'a> {
+    runs: &'a mut [Run],
+    step: usize,
+    bytes: &'a mut [u8],
+}
+
+impl BlockSizeUser for Chains<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncClosure for Chains<'_> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let Self { runs, step, bytes } = self;
+        let mut blocks = [Block::default(); LANES];
+        for runs in runs.chunks_mut(LANES) {
+            loop {
+                let mut active = 0;
+                for (run, block) in runs.iter().filter(|run| run.count > 0).zip(&mut blocks) {
+                    let clear = bytes.get(run.at..).and_then(<[u8]>::first_chunk::<BLOCK>);
+                    let both = u128::from_ne_bytes(run.last.into())
+                        ^ clear.map_or(0, |&clear| u128::from_ne_bytes(clear));
+                    *block = both.to_ne_bytes().into();
+                    active += 1;
                 }
-                run.last = *block;
-                run.at += step;
-                run.count -= 1;
+                if active == 0 {
+                    break;
+                }
+                for block in blocks.iter_mut().take(active) {
+                    backend.encrypt_block_inplace(block);
+                }
+                for (run, block) in runs.iter_mut().filter(|run| run.count > 0).zip(&blocks) {
+                    if let Some(place) = bytes.get_mut(run.at..run.at + BLOCK) {
+                        place.copy_from_slice(block);
+                    }
+                    run.last = *block;
+                    run.at += step;
+                    run.count -= 1;
+                }
             }
         }
     }

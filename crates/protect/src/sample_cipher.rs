@@ -114,10 +114,13 @@ impl SampleCipher {
         start
     }
 
-    /// Takes the next bytes, and appends their encrypted form as far as blocks are complete. Bytes
-    /// behind the last span are left out, so no byte is sent clear unless a span says so.
-    pub fn write(&mut self, input: &[u8], out: &mut BytesMut) {
-        self.write_spans(input, out);
+    /// Takes the next bytes, in pieces, and appends their encrypted form as far as blocks are
+    /// complete. The chains of all pieces are encrypted side by side. Bytes behind the last span
+    /// are left out, so no byte is sent clear unless a span says so.
+    pub fn write(&mut self, input: &[impl AsRef<[u8]>], out: &mut BytesMut) {
+        for piece in input {
+            self.write_spans(piece.as_ref(), out);
+        }
         self.encrypt(out);
     }
 
@@ -278,10 +281,11 @@ mod tests {
         let mut rest = input;
         for &piece in pieces {
             let (now, later) = rest.split_at(piece.min(rest.len()));
-            cipher.write(now, &mut out);
+            cipher.write(&[now], &mut out);
             rest = later;
         }
-        cipher.write(rest, &mut out);
+        // The rest in several pieces, whose chains are encrypted together.
+        cipher.write(&rest.chunks(99).collect::<Vec<_>>(), &mut out);
         out.to_vec()
     }
 
@@ -361,7 +365,7 @@ mod tests {
                 prop_assert!(start <= position);
                 let from = usize::try_from(start).unwrap();
                 let mut out = BytesMut::new();
-                cipher.write(&input[from..], &mut out);
+                cipher.write(&[&input[from..]], &mut out);
                 prop_assert_eq!(&out[..], &whole[from..]);
             }
         }

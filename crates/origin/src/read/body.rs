@@ -219,6 +219,8 @@ enum Step {
 #[derive(Debug)]
 struct Transforming {
     transform: Box<dyn Transform>,
+    /// Pieces of input that are written together.
+    input: Vec<Bytes>,
     out: BytesMut,
     /// Bytes reserved for `out`. Without any, `out` is the small frame of the response.
     reserved: usize,
@@ -265,6 +267,7 @@ impl PlanBody {
         charge.watch(Arc::<Mutex<SourceReader>>::downgrade(&reader));
         let transform = plan.transform.map(|transform| Transforming {
             transform,
+            input: Vec::new(),
             out: BytesMut::new(),
             reserved: 0,
             skip,
@@ -354,6 +357,26 @@ impl PlanBody {
         }
     }
 
+    /// Takes the next bytes of the parts as far as they are ready, until they fill the room.
+    fn poll_pieces(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut room: usize,
+        pieces: &mut Vec<Bytes>,
+    ) -> Poll<Option<Result<(), Error>>> {
+        while room > 0 {
+            match ready!(self.poll_input(cx, room)) {
+                Some(Ok(bytes)) => {
+                    room -= bytes.len().min(room);
+                    pieces.push(bytes);
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        Poll::Ready(Some(Ok(())))
+    }
+
     /// Returns the next bytes of a transform's output within the window.
     fn poll_output(&mut self, cx: &mut Context<'_>, this: &mut Transforming) -> Poll<Result<Bytes, Error>> {
         if !std::mem::replace(&mut this.has_begun, true) {
@@ -377,8 +400,14 @@ impl PlanBody {
                 this.out.reserve(frame + frame / 8);
             }
             // The output is a little longer than the input.
-            match self.poll_input(cx, (most - this.out.len().min(most)).max(1)) {
-                Poll::Ready(Some(Ok(bytes))) => this.transform.write(&bytes, &mut this.out),
+            let room = (most - this.out.len().min(most)).max(1);
+            let polled = self.poll_pieces(cx, room, &mut this.input);
+            this.transform.write_all(&this.input, &mut this.out);
+            let has_input = !this.input.is_empty();
+            this.input.clear();
+            match polled {
+                Poll::Ready(Some(Ok(()))) => {}
+                Poll::Pending if has_input => {}
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(None) => {
                     this.transform.finish(&mut this.out);

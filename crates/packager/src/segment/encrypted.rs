@@ -1,7 +1,7 @@
 //! Encrypted segments: encrypted as a whole, or sample by sample.
 
 use crate::part::{Transform, Trimmed};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use latemux_protect::{SampleCipher, SegmentCipher};
 use std::ops::Range;
 
@@ -62,6 +62,10 @@ pub(crate) struct EncryptedSamples(pub(crate) SampleCipher);
 
 impl Transform for EncryptedSamples {
     fn write(&mut self, input: &[u8], out: &mut BytesMut) {
+        self.0.write(&[input], out);
+    }
+
+    fn write_all(&mut self, input: &[Bytes], out: &mut BytesMut) {
         self.0.write(input, out);
     }
 
