@@ -29,7 +29,9 @@ pub trait Transform: Send + std::fmt::Debug {
     /// Takes the next bytes of the parts and appends all output that they allow to `out`.
     fn write(&mut self, input: &[u8], out: &mut BytesMut);
 
-    /// Does the same with several pieces. Their blocks are encrypted together, which is faster.
+    /// Takes the next bytes in several pieces. By default, writes one after the other.
+    ///
+    /// Samples of several pieces are encrypted together, which is faster.
     fn write_all(&mut self, input: &[Bytes], out: &mut BytesMut) {
         for piece in input {
             self.write(piece, out);

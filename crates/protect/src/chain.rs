@@ -25,19 +25,19 @@ pub(crate) struct Run {
     pub(crate) last: Block,
 }
 
-/// Encrypts runs whose blocks lie `step` bytes apart. Afterwards, the last block of each run is its
-/// last encrypted one, and it has no blocks left.
+/// Encrypts runs whose blocks lie `step` bytes apart. Afterwards, `last` of each run is its last
+/// encrypted block, and `count` is 0.
 ///
-/// A chain waits for each of its blocks, which takes a processor about ten times as long as a block
-/// costs it. The blocks of other chains fill that time.
+/// In one chain, each block waits for the one before it, about ten times as long as the processor
+/// is busy with a block. Meanwhile it encrypts blocks of other chains.
 pub(crate) fn encrypt_runs(cipher: &Aes128Enc, runs: &mut [Run], step: usize, bytes: &mut [u8]) {
     if !runs.is_empty() {
         cipher.encrypt_with_backend(Chains { runs, step, bytes });
     }
 }
 
-/// The runs, for the function of the crate `aes` that is compiled for this processor. Calling it
-/// for each block would take as long as the block.
+/// Encrypts runs inside the function of the crate `aes` that is compiled for this processor.
+/// Calling that function for each block would take as long as the block.
 struct Chains<'a> {
     runs: &'a mut [Run],
     step: usize,

@@ -2,8 +2,8 @@
 //!
 //! The ciphers of the crate `aes` encrypt up to 64 blocks at once, and what is left one block after
 //! another, which takes as long as the 64. Samples are short: most of a frame of audio, and several
-//! hundred bytes of each picture, would be encrypted in that slow way. So this stream always asks
-//! for a whole batch.
+//! hundred bytes of each picture, would be encrypted in that slow way. So this stream makes a whole
+//! batch for four blocks or more.
 
 use aes::Aes128Enc;
 use bytes::BytesMut;
@@ -17,7 +17,8 @@ const BLOCK: usize = 16;
 /// Fewest blocks for which a whole batch is made.
 const WORTH_A_BATCH: usize = 4;
 
-/// The key stream of one sample. The last 64 bits of its blocks count (ISO/IEC 23001-7 §9.2).
+/// The key stream of one sample. The last 64 bits of its blocks are a counter (ISO/IEC 23001-7
+/// §9.2).
 pub(crate) struct Keystream {
     prefix: [u8; 8],
     /// Counter of the next block.
@@ -69,7 +70,7 @@ impl Keystream {
     /// Writes counters that differ from the first only in the last byte.
     #[inline(always)]
     fn fill(&self, first: u64, blocks: &mut [Array<u8, U16>]) {
-        /// What the last byte of a number counts, since numbers are stored with that byte last.
+        /// The number 1 in big-endian order, to be added to the last byte.
         const ONE: u64 = u64::from_ne_bytes(1_u64.to_be_bytes());
         let first = u64::from_ne_bytes(first.to_be_bytes());
         for (index, block) in (0_u64..).zip(blocks) {

@@ -12,6 +12,8 @@ use std::{collections::VecDeque, fmt};
 
 /// Size of a block in bytes.
 const BLOCK: usize = 16;
+/// Most chains that are listed before they are encrypted.
+const MOST_RUNS: usize = 32;
 /// `cbcs` of video encrypts one block of ten.
 const PERIOD: usize = 10;
 
@@ -215,10 +217,11 @@ impl SampleCipher {
             _ => (0, 1),
         };
         let count = blocks.saturating_sub(first).div_ceil(period);
-        if self.blocks > 0 {
-            // The chain continues with its last block, which is still clear if it is listed.
+        // A chain continues with its last block, which is still clear if it is listed.
+        if self.blocks > 0 || self.runs.len() == MOST_RUNS {
             self.encrypt(out);
         }
+        self.runs.reserve_exact(MOST_RUNS - self.runs.len());
         if let State::Chain(last) = self.state {
             self.runs.push(Run { at: out.len() + first * BLOCK, count, last });
             self.is_listed = true;

@@ -29,6 +29,8 @@ use std::{
 
 /// Most bytes that a transform is given, and returns, at one time.
 const FRAME: usize = 96 << 10;
+/// Most pieces that a transform is given at one time.
+const MOST_PIECES: usize = 32;
 /// Memory for a frame of a transform, in bytes: its output may be a little longer.
 const FRAME_ROOM: usize = FRAME + FRAME / 8;
 /// Memory that a part of a plan takes in a body and its reader, in bytes.
@@ -357,14 +359,16 @@ impl PlanBody {
         }
     }
 
-    /// Takes the next bytes of the parts as far as they are ready, until they fill the room.
+    /// Takes the next bytes of the parts as far as they are ready, until they fill the room or are
+    /// too many pieces.
     fn poll_pieces(
         &mut self,
         cx: &mut Context<'_>,
         mut room: usize,
         pieces: &mut Vec<Bytes>,
     ) -> Poll<Option<Result<(), Error>>> {
-        while room > 0 {
+        pieces.reserve_exact(MOST_PIECES);
+        while room > 0 && pieces.len() < MOST_PIECES {
             match ready!(self.poll_input(cx, room)) {
                 Some(Ok(bytes)) => {
                     room -= bytes.len().min(room);
