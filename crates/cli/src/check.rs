@@ -23,7 +23,7 @@ pub(crate) struct Check {
     /// Configuration file (TOML)
     #[arg(value_name = "FILE")]
     config: PathBuf,
-    /// Do not connect to the storage; a local folder must exist nevertheless
+    /// Do not connect to the storage; local folders are still checked
     #[arg(long)]
     offline: bool,
 }

@@ -329,7 +329,7 @@ impl Protection {
             (Some(_), Some(scheme))
                 if scheme.is_common_encryption() && !tracks.iter().all(|t| t.has_cuts) =>
             {
-                Err(PackError::CannotProtect("video other than AVC, HEVC and VP9"))
+                Err(PackError::CannotProtect("video other than AVC, HEVC or VP9"))
             }
             (Some(_), Some(Scheme::SampleAes)) if !tracks.iter().all(|track| track.fits_sample_aes) => {
                 Err(PackError::CannotProtect("transport streams of other than AVC, AAC and AC-3"))

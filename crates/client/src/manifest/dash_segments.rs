@@ -267,7 +267,7 @@ impl OneFile {
         let sidx = Sidx::parse(&body, at)?;
         let size = body.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size));
         // References start at the end of the box (ISO/IEC 14496-12 §8.16.3).
-        let beyond_bytes = || ManifestError::beyond("a byte of a subsegment");
+        let beyond_bytes = || ManifestError::beyond("the position of a subsegment");
         let end = at.checked_add(u64::from(size)).ok_or_else(beyond_bytes)?;
         let mut next = end.checked_add(sidx.first_offset).ok_or_else(beyond_bytes)?;
         let timescale = u64::from(sidx.timescale.get());

@@ -97,8 +97,8 @@ fn hidden_frame_count(track: &Track) -> usize {
     times.windows(2).filter(|pair| pair[1] - pair[0] < millis(1)).count()
 }
 
-/// Reports if the first video starts later than the first audio, or the other way round, by more
-/// than viewers accept.
+/// Reports a title whose earliest video starts later than its earliest audio, or the other way
+/// round, by more than viewers accept.
 ///
 /// Playlists of HLS cannot state such a distance, so some players remove it and play one of the two
 /// too early. Others begin where both do. A title is only delayed if all its tracks start late,

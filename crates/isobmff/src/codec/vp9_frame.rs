@@ -7,7 +7,7 @@
 use super::slices::SliceError;
 use crate::bits::BitReader;
 
-/// Numbers of frames that later ones may refer to.
+/// Number of frames that later ones may refer to.
 const REFERENCES: usize = 8;
 /// The bits of frame_sync_code().
 const SYNC_CODE: u32 = 0x49_8342;

@@ -36,7 +36,7 @@ pub struct DrmRule {
     /// Serves keys at `BASE/keys/KID.key`: `env:NAME` to clients that send the token in that
     /// environment variable, `open` to everybody, which suits demonstrations only. Since 0.2.0.
     pub serve_keys: Option<String>,
-    /// Settings of FairPlay.
+    /// Settings of FairPlay, allowed only with `fairplay` among `systems`.
     pub fairplay: FairPlayConfig,
     /// Source of the keys: exactly one of these.
     pub keys: KeysConfig,
@@ -46,11 +46,13 @@ pub struct DrmRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FairPlayConfig {
-    /// URI of keys in playlists, in which `{kid}` stands for the 32 digits of the KID, unless the
-    /// source of the key states the tag. Without it, `skd://{kid}`. Since 0.2.0.
+    /// URI of keys in playlists. It begins with `skd://` and has `{kid}`, which stands for the 32
+    /// digits of the KID. Keys of CPIX with `HLSSignalingData` keep theirs. Without it,
+    /// `skd://{kid}`. Since 0.2.0.
     pub uri: Option<String>,
     /// IV of keys that state none, which the licence server must send with the key: 32 hexadecimal
-    /// digits, or `kid` for the KID of the key. Without it, such keys are refused. Since 0.2.0.
+    /// digits, or `kid` for the KID of the key. Without it, titles with such keys for `cbcs` or
+    /// `sample-aes` are refused. Needed with `derive`. Since 0.2.0.
     pub iv: Option<String>,
 }
 
@@ -159,7 +161,7 @@ impl DrmRule {
         }
         // Derived keys have no IV of their own.
         if has("fairplay") && self.keys.derive.is_some() && self.fairplay.iv.is_none() {
-            return Some("fairplay with derived keys needs fairplay.iv".to_owned());
+            return Some("fairplay with derived keys needs iv in [drm.fairplay]".to_owned());
         }
         if let Some(problem) = self.fairplay.problem() {
             return Some(problem);
@@ -224,7 +226,7 @@ impl KeysConfig {
         }
         if let Some(region) = &self.aws_region {
             if urls.clone().next().is_none() {
-                return Some("keys.aws_region needs the URL of a key server".to_owned());
+                return Some("keys.aws_region needs a URL in speke, cpix or json".to_owned());
             }
             if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
                 return Some("keys.aws_region must be the name of a region, such as eu-central-1".to_owned());

@@ -14,8 +14,9 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Changes whenever [`latemux_protect::CutReader`] finds other cuts in the same media, and with the
 /// layout of records.
 const FORMAT: u32 = 1;
-/// Bytes of an object whose segments share a record. Records of a segment each would take a block
-/// of the disk each, and one record of the object would be written anew with each segment.
+/// Size of a region in bytes. Segments that begin in the same region of an object share a record. A
+/// record for each segment would take a block of the disk each, and one for the whole object would
+/// be written anew with each segment.
 const REGION: u64 = 64 << 20;
 
 /// The cuts of the segments that begin in one region of an object.

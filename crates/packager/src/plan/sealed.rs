@@ -44,7 +44,7 @@ impl Planner<'_> {
             let of = CutSamples::of(object, track.id, samples);
             known = cuts.get(&of);
             if known.is_none() {
-                let none = PackError::CannotProtect("video other than AVC, HEVC and VP9");
+                let none = PackError::CannotProtect("video other than AVC, HEVC or VP9");
                 return Ok(Planned::NeedsCuts(Box::new(NeedsCuts {
                     of,
                     track: title_track.name.to_string(),
