@@ -49,8 +49,10 @@ describe("a clip", { concurrency: 4 }, () => {
       await page.getByLabel("Another title").fill(`${running.origin.address}harbour/.m3u8?hls_fmp4&${PART}`);
       viewer.record.action();
       await page.getByRole("button", { name: "Open" }).click();
-      await viewer.opened("dash", "dash.js");
+      // The page may still be opening the first title of the library, by the same player.
       const part = () => new URL(page.url()).searchParams.get("part");
+      await page.waitForURL((url) => url.searchParams.get("part") === PART);
+      await viewer.opened("dash", "dash.js");
       assert.equal(part(), PART);
       viewer.record.action();
       await page.locator('input[value="hls-cmaf"]').check({ force: true });
