@@ -17,6 +17,7 @@ HELM=v3.21.4
 STREAMLINK=1.7.0
 # Converts timed text between TTML, SubRip and WebVTT.
 TTCONV=1.2.3
+LXML=6.1.3
 
 installed=0 missing=0
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -120,8 +121,11 @@ group_clients() {
   python_package streamlink $STREAMLINK
 }
 
-# The oracle of conversions of subtitles.
-group_text() { python_package ttconv $TTCONV; }
+# The oracle of conversions of subtitles, and the validator of manifests against schemas.
+group_text() {
+  python_package ttconv $TTCONV
+  python_package lxml $LXML
+}
 
 # The reference reader of OpenMetrics, for the tests of /metrics.
 group_metrics() {

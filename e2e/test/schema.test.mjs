@@ -15,8 +15,9 @@ import { missing, run } from "../lib/tools.mjs";
 
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
 const schema = join(process.env.LATEMUX_SCHEMA ?? file("../../../shared/schema"), "DASH-MPD.xsd");
+const python = process.env.LATEMUX_PYTHON ?? file("../.venv/bin/python3");
 const noSchema = existsSync(schema) ? false : "neither LATEMUX_SCHEMA nor the folder beside the repository has DASH-MPD.xsd";
-const skip = noSchema || (await missing("python3", "-c", "import lxml.etree")) || (await missing("ffmpeg", "-version"));
+const skip = noSchema || (await missing(python, "-c", "import lxml.etree")) || (await missing("ffmpeg", "-version"));
 
 /** Prints a line for each error of the MPDs after the schema. */
 const VALIDATE = `
@@ -82,7 +83,7 @@ describe("MPDs", { skip }, () => {
         paths.push(path);
       }
     }
-    const { stdout } = await run("python3", "-c", VALIDATE, schema, ...paths);
+    const { stdout } = await run(python, "-c", VALIDATE, schema, ...paths);
     assert.equal(stdout, "");
   });
 
@@ -90,7 +91,7 @@ describe("MPDs", { skip }, () => {
     const text = await (await fetch(`${origin.address}harbour/.mpd`)).text();
     const path = join(library, "wrong.xml");
     await writeFile(path, text.replace("thumbnail_tile", "thumbnail tile").replace('contentType="image"', 'contentKind="image"'));
-    const { stdout } = await run("python3", "-c", VALIDATE, schema, path);
+    const { stdout } = await run(python, "-c", VALIDATE, schema, path);
     assert.match(stdout, /contentKind/);
   });
 });
@@ -124,10 +125,10 @@ describe("Key documents", { skip: skip || (existsSync(cpix) ? false : "there is 
       assert.equal(documents.length, 4);
       const paths = documents.map((_, place) => join(folder, `${place}.xml`));
       await Promise.all(paths.map((path, place) => writeFile(path, documents[place])));
-      assert.equal((await run("python3", "-c", VALIDATE, cpix, ...paths)).stdout, "");
+      assert.equal((await run(python, "-c", VALIDATE, cpix, ...paths)).stdout, "");
       // The schema refuses a document without the ID of a key.
       await writeFile(paths[0], documents[0].replace(/ kid="[^"]*"/, ""));
-      assert.notEqual((await run("python3", "-c", VALIDATE, cpix, paths[0])).stdout, "");
+      assert.notEqual((await run(python, "-c", VALIDATE, cpix, paths[0])).stdout, "");
     } finally {
       await encrypting.stop();
       keys.close();
