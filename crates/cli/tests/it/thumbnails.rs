@@ -185,24 +185,20 @@ fn thumbnails_within_a_single_file_and_behind_its_index_mp4_are_the_same() {
     let made = latemux(&["index", &at("thumbs-3x2.film.mp4"), "-o", &at("thumbs-3x2.film.index.mp4")]);
     assert!(made.status.success(), "{}", said(&made));
     let server = Server::start(folder.path().to_str().unwrap(), &[], &[]);
-    let title = |name: &str| {
-        let storyboard = get(server.address, &format!("/{name}/thumbs-3x2.film-thumbs.vtt"));
-        assert_eq!(storyboard.status, 200, "{name}: {}", storyboard.text());
-        let text = storyboard.text().replace(".index", "");
-        let url = text.lines().find_map(|line| line.split_once("#xywh")).unwrap().0.to_owned();
-        let name_in_url = url.strip_prefix("images/").unwrap();
-        let sheet = get(server.address, &format!("/{name}/images/{name_in_url}"));
-        assert_eq!(sheet.status, 200, "{name}: {url}: {}", sheet.text());
-        (text, sheet.body)
+    let title = |stem: &str| {
+        let storyboard = get(server.address, &format!("/{stem}.mp4/{stem}-thumbs.vtt"));
+        assert_eq!(storyboard.status, 200, "{stem}: {}", storyboard.text());
+        let text = storyboard.text();
+        let url = text.lines().find_map(|line| line.split_once("#xywh")).unwrap().0;
+        let sheet = get(server.address, &format!("/{stem}.mp4/{url}"));
+        assert_eq!(sheet.status, 200, "{stem}: {url}: {}", sheet.text());
+        (text.replace(".index", ""), sheet.body)
     };
-    let single = title("thumbs-3x2.film.mp4");
+    let single = title("thumbs-3x2.film");
     assert!(single.1.starts_with(b"\xFF\xD8") && single.0.contains("xywh=0,0,160,90"), "{}", single.0);
-    let indexed = get(server.address, "/thumbs-3x2.film.index.mp4/.mpd");
-    assert!(indexed.text().contains("contentType=\"image\""), "{}", indexed.text());
-    let sheet = indexed.text().split("media=\"images/").nth(1).unwrap().split('"').next().unwrap();
-    let sheet = sheet.replace("$Number$", "1");
-    let sheet = get(server.address, &format!("/thumbs-3x2.film.index.mp4/images/{sheet}"));
-    assert!(sheet.status == 200 && sheet.body == single.1, "the same picture");
+    assert!(title("thumbs-3x2.film.index") == single, "the same storyboard and pictures");
+    let manifest = get(server.address, "/thumbs-3x2.film.index.mp4/.mpd");
+    assert!(manifest.text().contains("contentType=\"image\""), "{}", manifest.text());
     // Pictures in a file of their own beside a single film are no part of its title.
     fs::copy(at("film/video.mp4"), at("alone.mp4")).unwrap();
     fs::copy(at("film/video.thumbs-3x2.mp4"), at("alone.thumbs-3x2.mp4")).unwrap();
