@@ -18,6 +18,9 @@ const FORMAT: u32 = 1;
 /// record for each segment would take a block of the disk each, and one for the whole object would
 /// be written anew with each segment.
 const REGION: u64 = 64 << 20;
+/// Most regions of an object whose cuts are kept on disk: those of its first TiB. A purge removes
+/// each of them, and storage may state any size.
+const MOST_REGIONS: u64 = 1 << 14;
 
 /// The cuts of the segments that begin in one region of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,7 +102,7 @@ pub(crate) fn write(records: &Records, object: &IndexedObject, number: u64, regi
 
 /// Removes all cuts of an object from disk.
 pub(crate) fn remove(records: &Records, object: &IndexedObject) {
-    for region in 0..=object.version.size / REGION {
+    for region in 0..(object.version.size / REGION + 1).min(MOST_REGIONS) {
         if let Some(name) = name(object, region) {
             records.forget(&name);
         }
@@ -107,10 +110,11 @@ pub(crate) fn remove(records: &Records, object: &IndexedObject) {
 }
 
 /// Returns the name of a region's record. `None` for an object whose version has neither ETag nor
-/// modification time, because a later process could not detect a change.
+/// modification time, because a later process could not detect a change, and for regions behind
+/// the first TiB.
 fn name(object: &IndexedObject, region: u64) -> Option<Vec<u8>> {
     let Version { etag, size, modified } = &object.version;
-    if !object.version.is_reliable() {
+    if !object.version.is_reliable() || region >= MOST_REGIONS {
         return None;
     }
     let storage = object.source.storage.describe();

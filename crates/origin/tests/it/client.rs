@@ -86,3 +86,12 @@ pub(crate) async fn fetch(server: SocketAddr, path: &str) -> Bytes {
     assert_eq!(response.status, 200, "{path}: {:?}", response.body);
     response.body
 }
+
+/// Sends such requests one after the other, and returns the bodies joined.
+pub(crate) async fn fetch_all(server: SocketAddr, paths: &[String]) -> Vec<u8> {
+    let mut joined = Vec::new();
+    for path in paths {
+        joined.extend_from_slice(&fetch(server, path).await);
+    }
+    joined
+}

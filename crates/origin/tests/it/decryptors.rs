@@ -2,7 +2,7 @@
 //! that the library of samples does not have.
 
 use crate::{
-    client::{fetch, get},
+    client::{fetch, fetch_all, get},
     encryption::{
         AUDIO_KEY, TITLES, VIDEO_KEY, VIDEO_KID, encrypting, key_file, refusal, rule, two_keys, with_rules,
     },
@@ -34,11 +34,8 @@ async fn mp4ff_decrypts_every_packet_of_both_schemes() {
         let server = encrypting(vec![of_samples(&keys, dash, hls)]).await;
         for title in TITLES {
             for (track, urls) in tracks(server.address, title).await {
-                let (mut sealed, mut plain) = (Vec::new(), Vec::new());
-                for url in &urls {
-                    sealed.extend_from_slice(&fetch(server.address, url).await);
-                    plain.extend_from_slice(&fetch(clear.address, url).await);
-                }
+                let sealed = fetch_all(server.address, &urls).await;
+                let plain = fetch_all(clear.address, &urls).await;
                 let key = if track.contains("video") { VIDEO_KEY } else { AUDIO_KEY };
                 let mp4ff = mp4ff.clone();
                 let read = move || (decrypted(&mp4ff, &sealed, key), packets(&plain, None));
@@ -114,11 +111,8 @@ async fn ffmpeg_decrypts_every_packet_of_vp9() {
         let all = tracks(server.address, "/vp9.mp4").await;
         assert_eq!(all.len(), 4, "{:?}", all.keys());
         for (track, urls) in all {
-            let (mut encrypted, mut plain) = (Vec::new(), Vec::new());
-            for url in &urls {
-                encrypted.extend_from_slice(&fetch(server.address, url).await);
-                plain.extend_from_slice(&fetch(clear.address, url).await);
-            }
+            let encrypted = fetch_all(server.address, &urls).await;
+            let plain = fetch_all(clear.address, &urls).await;
             let key = if track.contains("video") { VIDEO_KEY } else { AUDIO_KEY };
             hold_the_same_packets(encrypted, key, plain, format!("{track} of {dash} and {hls}")).await;
         }

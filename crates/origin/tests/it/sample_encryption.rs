@@ -2,7 +2,7 @@
 
 use crate::{
     caching::smooth_fragments,
-    client::{fetch, get, get_with, send},
+    client::{fetch, fetch_all, get, get_with, send},
     encryption::{
         AUDIO_KEY, AUDIO_KID, TITLES, VIDEO_KEY, VIDEO_KID, encrypting, key_file, refusal, rule, two_keys,
         with_rules,
@@ -107,11 +107,8 @@ async fn ffmpeg_decrypts_every_packet_of_both_schemes() {
         let mut seen = 0;
         for title in TITLES {
             for (track, urls) in tracks(server.address, title).await {
-                let (mut encrypted, mut plain) = (Vec::new(), Vec::new());
-                for url in &urls {
-                    encrypted.extend_from_slice(&fetch(server.address, url).await);
-                    plain.extend_from_slice(&fetch(clear.address, url).await);
-                }
+                let encrypted = fetch_all(server.address, &urls).await;
+                let plain = fetch_all(clear.address, &urls).await;
                 let key = if track.contains("video") { VIDEO_KEY } else { AUDIO_KEY };
                 let is_cbcs = if track.starts_with("/dash/") { dash } else { hls } == "cbcs";
                 let scheme: &[u8] = if is_cbcs { b"cbcs" } else { b"cenc" };
