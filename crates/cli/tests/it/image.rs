@@ -12,7 +12,7 @@ use crate::{
 use latemux_testmedia::process::tool;
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -82,6 +82,27 @@ struct Container<'a> {
     id: String,
 }
 
+impl Container<'_> {
+    /// Waits for the line with the address, whose port the server chose itself: a port chosen
+    /// here could be taken by a connection of another test before the server listens.
+    fn address(&self) -> SocketAddr {
+        loop {
+            let said = said(&self.containers.run(&["logs", &self.id]));
+            let urls = said.lines().filter_map(|line| line.split_once("://"));
+            if let Some(address) = urls.filter_map(|(_, url)| url.trim_end_matches('/').parse().ok()).next() {
+                return address;
+            }
+            self.must_run();
+        }
+    }
+
+    /// Fails with the log unless the container runs.
+    fn must_run(&self) {
+        let running = self.containers.succeed(&["inspect", "--format", "{{.State.Running}}", &self.id]);
+        assert_eq!(running, "true", "{}", said(&self.containers.run(&["logs", &self.id])));
+    }
+}
+
 impl Drop for Container<'_> {
     fn drop(&mut self) {
         self.containers.run(&["rm", "--force", &self.id]);
@@ -135,16 +156,13 @@ fn the_image_serves_a_bucket_as_nobody_without_writing_within_256_mib() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("latemux.toml");
     fs::write(&config, CONFIG).unwrap();
-    // A free port, which no other process takes meanwhile in all likelihood.
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    let address: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
     let mount = format!("{}:/etc/latemux/latemux.toml:ro", config.display());
-    let (endpoint, listen) = (store.endpoint(), address.to_string());
+    let endpoint = store.endpoint();
     let (access, secret) =
         (format!("AWS_ACCESS_KEY_ID={}", S3::ACCESS), format!("AWS_SECRET_ACCESS_KEY={}", S3::SECRET));
     let run = ["run", "--detach"];
     let serve = ["serve", "s3://library", "--s3-endpoint", &endpoint, "--s3-region", "us-east-1"];
-    let more = ["--listen", &listen, "--config", "/etc/latemux/latemux.toml"];
+    let more = ["--listen", "127.0.0.1:0", "--config", "/etc/latemux/latemux.toml"];
     let arguments = [
         &run[..],
         &CONFINED,
@@ -154,11 +172,11 @@ fn the_image_serves_a_bucket_as_nobody_without_writing_within_256_mib() {
         &more,
     ];
     let container = Container { id: containers.succeed(&arguments.concat()), containers: &containers };
+    let address = container.address();
     let health = format!("http://{address}/healthz/ready");
     // `latemux health` within the container is what its health check runs.
     while !containers.run(&["exec", &container.id, "/latemux", "health", &health]).status.success() {
-        let running = containers.succeed(&["inspect", "--format", "{{.State.Running}}", &container.id]);
-        assert_eq!(running, "true", "{}", said(&containers.run(&["logs", &container.id])));
+        container.must_run();
     }
     let pid = containers.succeed(&["inspect", "--format", "{{.State.Pid}}", &container.id]);
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
