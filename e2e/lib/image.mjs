@@ -44,14 +44,26 @@ export class Image {
   async start(options, arguments_) {
     const { stdout } = await this.#run("run", "--detach", ...LIMITS, ...options, this.name, ...arguments_);
     const id = stdout.trim();
+    const mustRun = async () => {
+      const { stdout } = await this.#run("inspect", "--format", "{{.State.Running}}", id);
+      if (stdout.trim() !== "true") throw new Error((await this.#run("logs", id)).stderr);
+    };
     return {
+      /** Returns the URL that the server prints, with its port; rejects if the server has ended. */
+      url: async () => {
+        for (;;) {
+          const { stdout } = await this.#run("logs", id);
+          const url = /http:\/\/127\.0\.0\.1:\d+\//.exec(stdout);
+          if (url) return url[0];
+          await mustRun();
+        }
+      },
       /** Resolves when the server in it is ready; rejects if it has ended. */
       isReady: async (url) => {
         for (;;) {
-          const exits = await this.#run("exec", id, "/latemux", "health", url).then(() => true, () => false);
-          if (exits) return;
-          const { stdout } = await this.#run("inspect", "--format", "{{.State.Running}}", id);
-          if (stdout.trim() !== "true") throw new Error((await this.#run("logs", id)).stderr);
+          const isReady = await this.#run("exec", id, "/latemux", "health", url).then(() => true, () => false);
+          if (isReady) return;
+          await mustRun();
         }
       },
       remove: () => this.#run("rm", "--force", id),

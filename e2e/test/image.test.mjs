@@ -2,7 +2,6 @@
 // cannot write. A player in Chromium plays from it.
 
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { launchBrowser } from "../lib/browser.mjs";
@@ -11,15 +10,6 @@ import { COMBINATIONS, PlayerPage } from "../lib/player-page.mjs";
 
 const library = fileURLToPath(new URL("../../samples/library", import.meta.url));
 
-/** Returns a port that is free now. The test fails if another process takes it meanwhile. */
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-
 const image = await Image.build();
 
 describe("the image", { skip: image.missing }, () => {
@@ -27,11 +17,11 @@ describe("the image", { skip: image.missing }, () => {
   let browser;
   let address;
   before(async () => {
-    address = `http://127.0.0.1:${await freePort()}/`;
     container = await image.start(
       ["--read-only", "--network=host", "--memory=256m", "--cap-drop=ALL", "-v", `${library}:/media:ro`],
-      ["serve", "/media", "--listen", new URL(address).host, "--cache-memory", "64MiB"],
+      ["serve", "/media", "--listen", "127.0.0.1:0", "--cache-memory", "64MiB"],
     );
+    address = await container.url();
     [browser] = await Promise.all([launchBrowser(), container.isReady(`${address}healthz/ready`)]);
   });
   after(async () => {

@@ -1,6 +1,8 @@
 //! Servers started as processes, each on its own port.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,6 +24,19 @@ pub fn tool(name: &str) -> Option<PathBuf> {
         println!("SKIPPED: {name} is not installed");
     }
     found
+}
+
+/// Returns a random port that nothing uses, below those that systems give to connections, so that
+/// only another call of this function is likely to use it before the server does.
+fn free_port() -> u16 {
+    const PORTS: Range<u16> = 10_000..32_000;
+    let random = RandomState::new();
+    let tried = (0_u64..).map(|attempt| {
+        let below = random.hash_one(attempt) % u64::from(PORTS.end - PORTS.start);
+        PORTS.start + u16::try_from(below).expect("below the number of ports")
+    });
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    tried.take(1_000).find(is_free).expect("one of a thousand ports is free")
 }
 
 /// A running server, which is killed when dropped.
@@ -50,9 +65,7 @@ impl Process {
     /// exits, and another port is tried.
     pub fn start(mut command: impl FnMut(u16) -> Command) -> Self {
         for _ in 0..10 {
-            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-            let port = free.local_addr().expect("bound").port();
-            drop(free);
+            let port = free_port();
             let child =
                 command(port).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the tool runs");
             let mut process = Self { child, port };
