@@ -110,11 +110,11 @@ async fn serve_segment(
     let plan = match planned {
         SegmentPlan::CutsFirst(_) => return Err(Error::Internal("a plan lacks cuts that were found")),
         SegmentPlan::Ready(plan) => plan,
-        SegmentPlan::MediaFirst(media) => {
+        SegmentPlan::MediaFirst(mut media) => {
             if let Some(head) = not_modified(request, &known(Class::Media, media.digest(), "", 0))? {
                 return Ok(head.respond(Body::empty()));
             }
-            fetch.set_reach(media.reach().to_vec());
+            fetch.set_reach(media.take_reach());
             let bytes = PlanBody::read_all(media.parts(), &mut fetch, app.config.read.held).await?;
             media.plan(&bytes)?
         }

@@ -2,7 +2,7 @@
 //! IVs of encrypted segments.
 
 use crate::{
-    address::{IFrameNumber, displayed_rep_id, rep_id},
+    address::{IFrameNumber, displayed_rep_id, push_rep_id},
     selection::Selected,
 };
 use latemux_index::{
@@ -26,6 +26,9 @@ impl fmt::Write for DigestWriter {
     }
 }
 
+/// Bytes that hold the usual names of two tracks and the number of a segment.
+const USUAL_TEXT: usize = 96;
+
 /// Returns the digest of everything that a body depends on. `what` names the bytes rather than the
 /// URL, so that a segment has one ETag in all protocols that send the same bytes.
 pub(crate) fn digest_of(title: &Title, what: fmt::Arguments<'_>) -> u128 {
@@ -38,11 +41,12 @@ pub(crate) fn digest_of(title: &Title, what: fmt::Arguments<'_>) -> u128 {
 }
 
 /// Returns the digest of a body that depends on what another digest stands for, and on a text.
-pub(crate) fn extended(digest: u128, text: &str) -> u128 {
-    let mut hash = Xxh3::new();
-    hash.update(&digest.to_le_bytes());
-    hash.update(text.as_bytes());
-    hash.digest128()
+pub(crate) fn extended(digest: u128, text: fmt::Arguments<'_>) -> u128 {
+    let mut hash = DigestWriter(Xxh3::new());
+    hash.0.update(&digest.to_le_bytes());
+    // Writing to a digest cannot fail.
+    let _ = hash.write_fmt(text);
+    hash.0.digest128()
 }
 
 /// The samples of a segment that a response holds.
@@ -112,19 +116,25 @@ impl fmt::Display for Fmp4Text<'_> {
 
 /// Returns the text of tracks packed together, video first, in segment `number` (1-based).
 pub(crate) fn packed_text<'a>(names: impl Iterator<Item = &'a TrackName>, number: u32, cut: &str) -> String {
-    let ids: Vec<String> = names.map(rep_id).collect();
-    format!("{} {number}{cut}", ids.join(" "))
+    let mut text = String::with_capacity(USUAL_TEXT);
+    for name in names {
+        push_rep_id(&mut text, name);
+        text.push(' ');
+    }
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{number}{cut}");
+    text
 }
 
 /// Returns the text that tells how segment `number` (0-based) of tracks differs from that of the
 /// whole title. Returns empty text if there is no difference, so that both have one ETag.
-pub(crate) fn cut_text(
+pub(crate) fn cut_text<'s>(
     selected: &Selected<'_>,
     tracks: &[usize],
     number: u32,
-    shares: &[Option<&Segment>],
+    shares: impl Iterator<Item = Option<&'s Segment>> + Clone,
 ) -> String {
-    let is_whole = selected.is_whole(tracks, number, shares);
-    let cut = |share: &Option<&Segment>| format!(" {:?}", share.map(|share| &share.cut));
-    if is_whole { String::new() } else { shares.iter().map(cut).collect() }
+    let is_whole = selected.is_whole(tracks, number, shares.clone());
+    let cut = |share: Option<&Segment>| format!(" {:?}", share.map(|share| &share.cut));
+    if is_whole { String::new() } else { shares.map(cut).collect() }
 }

@@ -91,6 +91,16 @@ impl Part {
         }
     }
 
+    /// Returns the number of parts that samples of objects take: neighbours are one part.
+    pub(crate) fn count<'a>(samples: impl Iterator<Item = (usize, &'a Sample)>) -> usize {
+        let mut end = None;
+        let is_new = |(object, sample): &(usize, &Sample)| {
+            let before = end.replace((*object, sample.offset + u64::from(sample.size)));
+            before != Some((*object, sample.offset))
+        };
+        samples.filter(|(_, sample)| sample.size > 0).filter(is_new).count()
+    }
+
     /// Appends the bytes of samples of an object.
     pub(crate) fn push_samples(parts: &mut Vec<Self>, object: usize, samples: &[Sample]) {
         for sample in samples {

@@ -96,6 +96,11 @@ impl MediaFirst {
         &self.reach
     }
 
+    /// Returns [`Self::reach`], which is empty from then on.
+    pub fn take_reach(&mut self) -> Vec<SourceRange> {
+        std::mem::take(&mut self.reach)
+    }
+
     /// Returns the later [`Plan::digest`], so that a conditional request needs no media.
     pub fn digest(&self) -> u128 {
         self.digest

@@ -24,7 +24,7 @@ use latemux_protect::{
     ContentKey, CutReader, DocumentKey, DrmSystem, KeyId, SampleSeal, Scheme, SegmentCipher, UsageRule,
     usage::TrackFacts,
 };
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The scheme of each protocol. A protocol without one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -412,7 +412,7 @@ impl Protection {
     pub(crate) fn complete(&self, planned: Planned, cover: Option<&Cover<'_>>) -> Planned {
         match (planned, cover) {
             (Planned::Ready(mut plan), _) if plan.class == Class::Manifest => {
-                plan.digest = extended(plan.digest, &self.text());
+                plan.digest = extended(plan.digest, format_args!("{}", self.text()));
                 Planned::Ready(plan)
             }
             // The planner has encrypted the samples.
@@ -435,7 +435,7 @@ impl Protection {
         for track in &self.tracks {
             match &track.keys {
                 Some(keys) => {
-                    let texts = keys.iter().flat_map(|(_, key)| [" ".to_owned(), key_text(key)]);
+                    let texts = keys.iter().map(|(_, key)| format!(" {}", KeyText(key)));
                     text.extend(texts);
                 }
                 None => text.push_str(" clear"),
@@ -445,11 +445,16 @@ impl Protection {
     }
 }
 
-/// Returns the text of a key in digests. It does not disclose the key.
-fn key_text(key: &ContentKey) -> String {
-    let stated = key.signalling();
-    let stated = if stated.is_empty() { String::new() } else { format!(" {stated:x?}") };
-    format!("{} {:x?} {:x?}{stated}", key.id(), key.checksum(), key.iv())
+/// The text of a key in digests. It does not disclose the key.
+struct KeyText<'a>(&'a ContentKey);
+
+impl fmt::Display for KeyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.0;
+        write!(f, "{} {:x?} {:x?}", key.id(), key.checksum(), key.iv())?;
+        let stated = key.signalling();
+        if stated.is_empty() { Ok(()) } else { write!(f, " {stated:x?}") }
+    }
 }
 
 /// The way in which a response is encrypted.
@@ -463,7 +468,7 @@ pub(crate) struct Cover<'a> {
 impl Cover<'_> {
     /// Returns the digest of a response, from the digest of its clear form.
     pub(crate) fn digest(&self, clear: u128) -> u128 {
-        extended(clear, &format!("{} {}", self.scheme.name(), key_text(self.key)))
+        extended(clear, format_args!("{} {}", self.scheme.name(), KeyText(self.key)))
     }
 
     /// Returns the text of everything that an init segment states beside the key.

@@ -27,17 +27,19 @@ const CLEAR_FRAME_START: usize = 16;
 pub struct SampleAes {
     cipher: Aes128Enc,
     iv: [u8; BLOCK],
+    /// Memory for the bytes of a slice that emulation prevention moves, which each slice uses.
+    moved: Vec<u8>,
 }
 
 impl SampleAes {
     /// Creates a cipher with a key and its constant IV.
     pub fn new(key: &ContentKey) -> Self {
-        Self { cipher: key.cipher().clone(), iv: key.constant_iv() }
+        Self { cipher: key.cipher().clone(), iv: key.constant_iv(), moved: Vec::new() }
     }
 
     /// Appends a slice of AVC, encrypted, and with emulation prevention (ITU-T H.264 §7.4.1). The
     /// slice has its own emulation prevention already, which is encrypted with it.
-    pub fn write_slice(&self, nal_unit: &[u8], out: &mut BytesMut) {
+    pub fn write_slice(&mut self, nal_unit: &[u8], out: &mut BytesMut) {
         let start = out.len();
         out.extend_from_slice(nal_unit);
         if nal_unit.len() <= CLEAR_NAL_UNIT {
@@ -47,7 +49,7 @@ impl SampleAes {
         let count = (nal_unit.len() - 1 - CLEAR_START) / BLOCK;
         let run = Run { at: start + CLEAR_START, count: count.div_ceil(PERIOD), last: self.iv.into() };
         encrypt_runs(&self.cipher, &mut [run], PERIOD * BLOCK, out);
-        escape(out, start);
+        escape(out, start, &mut self.moved);
     }
 
     /// Encrypts all whole blocks of an audio frame but the first.
@@ -64,14 +66,16 @@ impl fmt::Debug for SampleAes {
     }
 }
 
-/// Inserts a 3 between two zeros and a byte of at most 3, in the bytes from a position on.
-fn escape(out: &mut BytesMut, start: usize) {
+/// Inserts a 3 between two zeros and a byte of at most 3, in the bytes from a position on. `moved`
+/// is memory for the bytes behind the first insertion.
+fn escape(out: &mut BytesMut, start: usize, moved: &mut Vec<u8>) {
     let zeros = memmem::Finder::new(&[0, 0]);
     let Some(first) = out.get(start..).and_then(|bytes| end_of_zeros(&zeros, bytes)) else { return };
     // Most slices have no such bytes.
-    let rest = out.get(start + first..).unwrap_or_default().to_vec();
+    moved.clear();
+    moved.extend_from_slice(out.get(start + first..).unwrap_or_default());
     out.truncate(start + first);
-    let mut bytes = rest.as_slice();
+    let mut bytes = moved.as_slice();
     loop {
         out.extend_from_slice(&[3]);
         let Some(next) = end_of_zeros(&zeros, bytes) else { break };

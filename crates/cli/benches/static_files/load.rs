@@ -8,6 +8,7 @@ use std::{
     net::{Ipv4Addr, TcpStream},
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, Instant},
 };
 
 /// Script for wrk that cycles through a list of URLs and prints its results for this program.
@@ -139,10 +140,13 @@ pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
-/// A response: the bytes of its head, and its body.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Response {
+    /// Bytes of the head.
     pub(crate) head: usize,
+    /// Time from the request to the first byte of the body.
+    pub(crate) first_byte: Duration,
     pub(crate) body: Vec<u8>,
 }
 
@@ -158,6 +162,7 @@ impl Client {
 
     fn request(&mut self, url: &str) -> io::Result<Response> {
         let request = format!("GET {url} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+        let start = Instant::now();
         self.reader.get_mut().write_all(request.as_bytes())?;
         let mut line = String::new();
         let mut head = 0;
@@ -178,7 +183,9 @@ impl Client {
             }
         }
         let mut body = vec![0; length.ok_or_else(|| io::Error::other("no length"))?];
+        self.reader.fill_buf()?;
+        let first_byte = start.elapsed();
         self.reader.read_exact(&mut body)?;
-        Ok(Response { head, body })
+        Ok(Response { head, first_byte, body })
     }
 }

@@ -150,6 +150,9 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<ResponseH
 /// Returns the head of a 304 response if the ETag alone decides on it. The length of `this` need
 /// not be known yet.
 pub(crate) fn not_modified(request: &Parts, this: &Representation) -> Result<Option<ResponseHead>, Error> {
+    if ![header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| request.headers.contains_key(name)) {
+        return Ok(None);
+    }
     match decide(request, this) {
         Ok(head) => Ok((head.status == StatusCode::NOT_MODIFIED).then_some(head)),
         Err(Error::RangeNotSatisfiable { .. }) => Ok(None),

@@ -290,23 +290,20 @@ impl PlanBody {
         }
         // The bytes, what is read of them, and the segment made of them.
         fetch.charge().require(total * 3)?;
-        let ranges = parts.iter().filter_map(|part| match part {
+        let mut ranges = Vec::with_capacity(parts.len());
+        ranges.extend(parts.iter().filter_map(|part| match part {
             Part::Source(range) => Some(range.clone()),
             Part::Inline(_) => None,
-        });
-        let ranges: Vec<_> = ranges.collect();
+        }));
         fetch.start(&ranges)?;
         fetch.opened().await?;
-        let mut media = BytesMut::new();
+        let mut media = BytesMut::with_capacity(usize::try_from(total).unwrap_or(usize::MAX));
         for part in parts {
             match part {
                 Part::Inline(bytes) => media.extend_from_slice(bytes),
                 Part::Source(source) if source.range.is_empty() => {}
                 Part::Source(SourceRange { object, range }) => {
-                    let len = range.end - range.start;
-                    let bytes = fetch.bytes(*object, range.start, len).await?;
-                    let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
-                    media.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
+                    fetch.append(*object, range.clone(), &mut media).await?;
                 }
             }
         }

@@ -166,16 +166,30 @@ impl Fetch {
         .await
     }
 
+    /// Appends a range of an object. Its bytes stay in memory for later reads.
+    pub(crate) async fn append(
+        &mut self,
+        object: usize,
+        range: Range<u64>,
+        out: &mut BytesMut,
+    ) -> Result<(), Error> {
+        let mut at = range.start;
+        while at < range.end {
+            let bytes = self.next_bytes(object, at).await?;
+            let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(bytes.len());
+            out.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
+            at += wanted as u64;
+        }
+        Ok(())
+    }
+
     /// Returns at least `len` bytes of an object from the offset `from` on. They stay in memory for
     /// later reads.
     pub(crate) async fn bytes(&mut self, object: usize, from: u64, len: u64) -> Result<Bytes, Error> {
         let mut whole = BytesMut::new();
         loop {
             let have = whole.len() as u64;
-            let at = from + have;
-            let transfer =
-                self.transfer_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
-            let next = poll_fn(|cx| self.poll_at(cx, transfer, at)).await?.bytes;
+            let next = self.next_bytes(object, from + have).await?;
             let is_enough = have + next.len() as u64 >= len;
             if is_enough && whole.is_empty() {
                 return Ok(next);
@@ -185,6 +199,13 @@ impl Fetch {
                 return Ok(whole.freeze());
             }
         }
+    }
+
+    /// Returns the bytes of an object from an offset on, as many as arrived together.
+    async fn next_bytes(&mut self, object: usize, at: u64) -> Result<Bytes, Error> {
+        let transfer =
+            self.transfer_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
+        Ok(poll_fn(|cx| self.poll_at(cx, transfer, at)).await?.bytes)
     }
 
     /// Returns the index of the transfer that reads a byte of an object.

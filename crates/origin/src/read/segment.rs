@@ -109,11 +109,15 @@ impl SegmentBodies {
         if let Some(pieces) = finished.and_then(|finished| finished.get(digest)) {
             return Ok(Body::from_cache(&pieces, window).with_prefetch(prefetch()));
         }
+        let entry = || finished.filter(|_| is_whole).and_then(|finished| finished.collect(digest, length));
+        if let ([Part::Inline(whole)], None, true) = (&plan.parts[..], &plan.transform, is_whole) {
+            // Nothing is left to be read.
+            return Ok(Body::full(whole.clone()).with_prefetch(prefetch()).cached(entry()));
+        }
         fetch.charge().require(weight(&plan))?;
         enter_stage(Stage::Read);
         fetch.set_reach(std::mem::take(&mut plan.reach));
         let body = PlanBody::start(plan, window, fetch, &self.first_byte_wait).await?;
-        let entry = finished.filter(|_| is_whole).and_then(|finished| finished.collect(digest, length));
-        Ok(Body::plan(body, Some(title.clone())).with_prefetch(prefetch()).cached(entry))
+        Ok(Body::plan(body, Some(title.clone())).with_prefetch(prefetch()).cached(entry()))
     }
 }

@@ -19,7 +19,7 @@ mod query;
 mod resource;
 
 pub(crate) use links::Links;
-pub(crate) use name::{displayed_rep_id, name_of, rep_id};
+pub(crate) use name::{displayed_rep_id, name_of, push_rep_id, rep_id};
 
 pub use error::AddressError;
 pub use key::KeyAddress;

@@ -9,6 +9,9 @@ pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.
 /// Like [`RESERVED`], but the comma, a sub-delimiter (RFC 3986 §3.3), stays readable in lists.
 const RESERVED_IN_BASE: &AsciiSet = &RESERVED.remove(b',');
 
+/// Most characters of `=BITRATE`.
+const MOST_SUFFIX: usize = 1 + 20;
+
 /// The words with which a stem that contains a `-` begins.
 pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 
@@ -46,17 +49,17 @@ pub(crate) fn displayed_rep_id(track: &TrackName) -> impl std::fmt::Display {
 /// Returns the name of a track in URLs: `STEM=BITRATE`, the stem percent-encoded. If the stem holds
 /// unreserved characters only, [`TrackName`] displays the same text.
 pub(crate) fn rep_id(track: &TrackName) -> String {
-    let mut id = String::new();
+    let mut id = String::with_capacity(track.stem.len() + MOST_SUFFIX);
     push_rep_id(&mut id, track);
     id
 }
 
 /// Appends [`rep_id`]. Playlists hold it in each line, so that formatting it piece by piece would
 /// take most of their time.
-pub(super) fn push_rep_id(text: &mut String, track: &TrackName) {
+pub(crate) fn push_rep_id(text: &mut String, track: &TrackName) {
     text.push_str(&Cow::from(utf8_percent_encode(&track.stem, RESERVED)));
     text.push('=');
-    text.push_str(&track.bitrate.to_string());
+    text.push_str(itoa::Buffer::new().format(track.bitrate));
 }
 
 /// Appends the components of a base to a URL, each followed by `/`.

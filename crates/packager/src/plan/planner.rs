@@ -25,7 +25,7 @@ use latemux_index::{
 };
 use latemux_isobmff::{boxes::senc::SampleEncryption, codec::Config};
 use latemux_protect::SampleAes;
-use std::{fmt::Write as _, ops::Range};
+use std::{fmt::Write as _, iter, ops::Range};
 
 /// The inputs of every plan.
 pub(super) struct Planner<'a> {
@@ -218,7 +218,9 @@ impl<'a> Planner<'a> {
             samples.iter_mut().for_each(|sample| sample.duration = duration);
         }
         let cut = match choice {
-            SampleChoice::All => cut_text(self.selected, &[index], segment.number, &[Some(&segment)]),
+            SampleChoice::All => {
+                cut_text(self.selected, &[index], segment.number, iter::once(Some(&segment)))
+            }
             SampleChoice::IFrame(_) | SampleChoice::LastingIFrame => String::new(),
         };
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
@@ -413,8 +415,8 @@ impl<'a> Planner<'a> {
             return Ok(Planned::Needs(Needs { fragments, reach }));
         }
         let names = indexes.iter().map(|&i| &self.title.tracks()[i].name);
-        let segments: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
-        let cut = cut_text(self.selected, &indexes, at, &segments);
+        let segments = shares.iter().map(|share| share.segment.as_ref());
+        let cut = cut_text(self.selected, &indexes, at, segments);
         plan(MuxedSegment { at, what: packed_text(names, number, &cut), shares, reach })
     }
 
@@ -511,9 +513,17 @@ struct MuxedSegment<'a> {
     reach: Vec<SourceRange>,
 }
 
+/// Characters that usually follow the stem of a name in such a message.
+const USUAL_SUFFIX: usize = 16;
+
 /// Joins the names of tracks for an error message.
 fn joined_names(names: &[TrackName]) -> String {
-    names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ")
+    let mut text = String::with_capacity(names.iter().map(|name| name.stem.len() + USUAL_SUFFIX).sum());
+    for (place, name) in names.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{}{name}", if place > 0 { " with " } else { "" });
+    }
+    text
 }
 
 /// Returns `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).

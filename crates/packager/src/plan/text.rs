@@ -68,7 +68,7 @@ impl Planner<'_> {
             _ => (samples, None),
         };
         check_size(&samples)?;
-        let cut = cut_text(self.selected, &[index], segment.number, &[Some(&segment)]);
+        let cut = cut_text(self.selected, &[index], segment.number, std::iter::once(Some(&segment)));
         let id = displayed_rep_id(&title_track.name);
         let number = segment.number + 1;
         let digest = self.digest(format_args!("text {CONVERTER} {form:?} {id} {number}{cut}"));

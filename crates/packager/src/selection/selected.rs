@@ -120,12 +120,18 @@ impl<'a> Selected<'a> {
     }
 
     /// True if the tracks' shares of a segment are those of the whole title.
-    pub(crate) fn is_whole(&self, tracks: &[usize], number: u32, shares: &[Option<&Segment>]) -> bool {
+    pub(crate) fn is_whole<'s>(
+        &self,
+        tracks: &[usize],
+        number: u32,
+        mut shares: impl Iterator<Item = Option<&'s Segment>>,
+    ) -> bool {
         // Most requests select nothing.
-        (self.own.is_none() && self.minimum.is_none())
-            || self
-                .shares_in_whole(tracks, number)
-                .is_some_and(|whole| whole.iter().map(Option::as_ref).eq(shares.iter().copied()))
+        if self.own.is_none() && self.minimum.is_none() {
+            return true;
+        }
+        let Some(whole) = self.shares_in_whole(tracks, number) else { return false };
+        whole.iter().all(|share| shares.next() == Some(share.as_ref())) && shares.next().is_none()
     }
 
     fn shares_in_whole(&self, tracks: &[usize], number: u32) -> Option<Vec<Option<Segment>>> {

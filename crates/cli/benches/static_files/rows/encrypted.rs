@@ -94,6 +94,39 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// Compares the time until the first byte of a segment arrives. Segments are requested in turn,
+    /// and are together larger than the caches.
+    fn later_first_byte(
+        &self,
+        name: &'static str,
+        encrypted: &Server,
+        clear: &Server,
+    ) -> Result<Row, Failure> {
+        let mut clients = (Client::connect(encrypted.port())?, Client::connect(clear.port())?);
+        let (mut ours, mut theirs, mut later) = (Vec::new(), Vec::new(), Vec::new());
+        for (url, _) in &self.segments {
+            let milliseconds =
+                |client: &mut Client| client.get(url).map(|response| response.first_byte.as_secs_f64() * 1e3);
+            let (first, second) = (milliseconds(&mut clients.0)?, milliseconds(&mut clients.1)?);
+            ours.push(first);
+            theirs.push(second);
+            later.push(first - second);
+        }
+        let bytes = self.segments.iter().map(|(_, body)| body.len()).sum::<usize>() / self.segments.len();
+        let (ours, theirs) = (median(&ours), median(&theirs));
+        Ok(Row {
+            name,
+            what: "Dash, cenc, cuts not known: first byte".to_owned(),
+            value: median(&later),
+            unit: "ms later",
+            limit: Limit::None,
+            note: format!("{ours:.2} against {theirs:.2} ms, segments of {} kB", bytes / 1000),
+            rounds: later,
+        })
+    }
+}
+
 impl Bench {
     /// Measures all schemes with a warm range cache.
     pub(super) fn encrypted(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
@@ -125,7 +158,7 @@ impl Bench {
         let ours = Loaded { server: &encrypted, head: setup.check_encrypted(&encrypted)?, wrk: &wrk };
         let theirs = Loaded { server: &clear, head: setup.compare(&clear)?, wrk: &wrk };
         let (ours, theirs, ratios) = costs(&ours.against(&theirs)?, |cost| cost.per_gb);
-        Ok(vec![Row {
+        let cost = Row {
             name,
             what: "Dash, cenc, cuts not known, every byte cold".to_owned(),
             value: median(&ratios),
@@ -133,6 +166,7 @@ impl Bench {
             limit: Limit::AtMost(1.05),
             note: format!("{ours:.3} against {theirs:.3} CPU-s/GB"),
             rounds: ratios,
-        }])
+        };
+        Ok(vec![cost, setup.later_first_byte(name, &encrypted, &clear)?])
     }
 }

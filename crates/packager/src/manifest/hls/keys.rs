@@ -80,8 +80,7 @@ impl<'a> SegmentKeys<'a> {
         let packed = packed.map(|packed| packed.joined(self.minimum));
         let shares: Vec<Option<Segment>> =
             packed.iter().flat_map(|packed| packed.shares(number)).map(|(_, share)| share).collect();
-        let shares: Vec<Option<&Segment>> = shares.iter().map(Option::as_ref).collect();
-        cut_text(self.selected, &self.tracks, number, &shares)
+        cut_text(self.selected, &self.tracks, number, shares.iter().map(Option::as_ref))
     }
 }
 

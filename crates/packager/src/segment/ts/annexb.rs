@@ -18,8 +18,9 @@ pub(super) fn is_delimiter(start: &[u8]) -> bool {
 
 /// Returns the configuration's SPS, SPS extensions and PPS as a byte stream.
 pub(super) fn parameter_sets(avc: &Avc) -> Bytes {
-    let mut out = BytesMut::new();
-    for nal in avc.sps.iter().chain(&avc.sps_ext).chain(&avc.pps) {
+    let nal_units = || avc.sps.iter().chain(&avc.sps_ext).chain(&avc.pps);
+    let mut out = BytesMut::with_capacity(nal_units().map(|nal| START_CODE.len() + nal.len()).sum());
+    for nal in nal_units() {
         out.put_slice(&START_CODE);
         out.put_slice(nal);
     }

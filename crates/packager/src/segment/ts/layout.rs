@@ -68,8 +68,9 @@ fn padding(packets: u64, spare: u64) -> u64 {
 }
 
 pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<PesUnit> {
-    // Video has a unit for each sample.
-    let mut units = Vec::with_capacity(if stream.is_video() { samples.len() } else { 0 });
+    // Video has a unit for each sample, audio one for several frames.
+    let usual = if stream.is_video() { samples.len() } else { samples.len().div_ceil(4) };
+    let mut units = Vec::with_capacity(usual);
     units.extend(PesUnits::new(stream, samples.iter().copied()));
     let tally = units.iter().fold(Tally::default(), Tally::with);
     let mut extra = padding(tally.counted, tally.spare);

@@ -66,10 +66,10 @@ use latemux_index::{
     title::Segment,
 };
 use latemux_protect::{CutError, SampleAes};
-use layout::PesUnit;
 use mux::{Muxer, PidState, ScheduledUnit};
 use packet::PACKET;
 use sample_aes::Description;
+use std::array;
 use stream::{Coding, Stream};
 
 /// The result of planning a TS segment.
@@ -222,6 +222,12 @@ fn plan_owned(mut tracks: Vec<OwnedTrack>, number: u32, cipher: Option<Box<Sampl
 fn segment(tracks: Vec<OwnedTrack>, number: u32) -> TsSegment {
     let (due, pcr_track) = schedule(&tracks);
     let parts = source_parts(&tracks, &due);
+    let (muxer, content_length) = muxer(tracks, due, pcr_track, number);
+    TsSegment { content_length, parts, muxer: Box::new(muxer) }
+}
+
+/// Returns the muxer of a segment, and the number of bytes that it writes.
+fn muxer(tracks: Vec<OwnedTrack>, due: Vec<ScheduledUnit>, pcr_track: usize, number: u32) -> (Muxer, u64) {
     let mut sizes = Vec::with_capacity(tracks.iter().map(|track| track.samples.len()).sum());
     sizes.extend(due.iter().flat_map(|due| unit_samples(&tracks, due)).map(|sample| sample.size));
     let pids: Vec<PidState> = tracks
@@ -231,31 +237,27 @@ fn segment(tracks: Vec<OwnedTrack>, number: u32) -> TsSegment {
             PidState { stream: track.stream, pid, counter: 0 }
         })
         .collect();
-    let streams: Vec<_> = pids.iter().map(|state| (state.pid, &state.stream)).collect();
     let program = psi::Program {
-        streams: &streams,
+        streams: &pids,
         pcr_pid: pids.get(pcr_track).map_or(0x1FFF, |state| state.pid),
         counter: (number & 0x0F).to_le_bytes()[0],
     };
     let psi = program.packets();
     let packets: u64 = due.iter().map(|due| due.unit.packets).sum();
-    TsSegment {
-        content_length: PSI_BYTES + packets * PACKET as u64,
-        parts,
-        muxer: Box::new(Muxer::new(psi, pids, due, sizes)),
-    }
+    (Muxer::new(psi, pids, due, sizes), PSI_BYTES + packets * PACKET as u64)
 }
 
 /// Returns all units in the order of sending, and the index of the track that carries the PCR.
 fn schedule(tracks: &[OwnedTrack]) -> (Vec<ScheduledUnit>, usize) {
-    let mut queues: Vec<std::iter::Peekable<std::vec::IntoIter<PesUnit>>> = tracks
-        .iter()
-        .map(|track| {
-            let mut units = layout::units(&track.stream, &track.samples);
+    // One for video, one for audio: without the second track, it is empty.
+    let mut queues: [_; 2] = array::from_fn(|place| {
+        let mut units = Vec::new();
+        if let Some(track) = tracks.get(place) {
+            units = layout::units(&track.stream, &track.samples);
             units.extend(tail::units(&track.stream, &track.samples, track.clocks));
-            units.into_iter().peekable()
-        })
-        .collect();
+        }
+        units.into_iter().peekable()
+    });
     let mut starts = queues.iter_mut().map(|units| units.peek().map(|unit| unit.send_time));
     let first = starts.next().flatten();
     let second = starts.next().flatten();
@@ -299,10 +301,14 @@ fn unit_samples<'a>(tracks: &'a [OwnedTrack], due: &ScheduledUnit) -> &'a [Sampl
 
 /// Returns the source bytes of units in order, with neighbours joined.
 fn source_parts(tracks: &[OwnedTrack], due: &[ScheduledUnit]) -> Vec<Part> {
-    let mut parts = Vec::new();
-    for due in due {
-        let object = tracks.get(due.track).map_or(0, |track| track.object);
-        Part::push_samples(&mut parts, object, unit_samples(tracks, due));
+    let units = || {
+        let object = |due: &ScheduledUnit| tracks.get(due.track).map_or(0, |track| track.object);
+        due.iter().map(move |due| (object(due), unit_samples(tracks, due)))
+    };
+    let samples = units().flat_map(|(object, samples)| samples.iter().map(move |sample| (object, sample)));
+    let mut parts = Vec::with_capacity(Part::count(samples));
+    for (object, samples) in units() {
+        Part::push_samples(&mut parts, object, samples);
     }
     parts
 }
@@ -316,33 +322,31 @@ impl TsMedia {
     /// Returns the whole segment from all bytes of the parts. Missing bytes count as zeros. Fails
     /// if a sample cannot be encrypted.
     pub(crate) fn segment(self, media: &[u8]) -> Result<Bytes, CutError> {
-        let Self { tracks, due, number, cipher, .. } = self;
+        let Self { mut tracks, due, number, mut cipher, .. } = self;
         let mut rest = media;
         let mut input = BytesMut::with_capacity(media.len() + media.len() / 8);
-        let mut changed = tracks.clone();
         for due in &due {
-            let Some(track) = changed.get_mut(due.track) else { continue };
-            let first = due.unit.first as usize;
-            for (i, sample) in unit_samples(&tracks, due).iter().enumerate() {
+            let Some(OwnedTrack { stream, samples, .. }) = tracks.get_mut(due.track) else { continue };
+            let (first, count) = (due.unit.first as usize, due.unit.count as usize);
+            for sample in samples.iter_mut().skip(first).take(count) {
                 let size = sample.size as usize;
                 let (bytes, after) = rest.split_at(size.min(rest.len()));
                 rest = after;
                 let start = input.len();
-                track.stream.write_sample(cipher.as_deref(), bytes, size, &mut input)?;
-                if let Some(sample) = track.samples.get_mut(first + i) {
-                    sample.size = u32::try_from(input.len() - start).unwrap_or(u32::MAX);
-                }
+                stream.write_sample(cipher.as_deref_mut(), bytes, size, &mut input)?;
+                sample.size = u32::try_from(input.len() - start).unwrap_or(u32::MAX);
             }
         }
-        for track in &mut changed {
+        for track in &mut tracks {
             if let Coding::Avc { length_size, .. } = &mut track.stream.coding {
                 *length_size = 4;
             }
         }
-        let mut segment = segment(changed, number);
-        let mut out = BytesMut::new();
-        segment.muxer.write(&input, &mut out);
-        segment.muxer.finish(&mut out);
+        let (due, pcr_track) = schedule(&tracks);
+        let (mut muxer, content_length) = muxer(tracks, due, pcr_track, number);
+        let mut out = BytesMut::with_capacity(muxer.room(content_length, input.len()));
+        muxer.write(&input, &mut out);
+        muxer.finish(&mut out);
         Ok(out.freeze())
     }
 }
@@ -352,7 +356,7 @@ impl Stream {
     /// there is a cipher. `size` is what the index states: missing bytes count as zeros.
     fn write_sample(
         &mut self,
-        cipher: Option<&SampleAes>,
+        cipher: Option<&mut SampleAes>,
         sample: &[u8],
         size: usize,
         out: &mut BytesMut,

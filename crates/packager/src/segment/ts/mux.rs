@@ -77,8 +77,6 @@ pub(super) struct Muxer {
     input_left: u64,
     open: Option<OpenPes>,
     step: Step,
-    /// Memory for the header of a PES packet, which each of them uses.
-    header: BytesMut,
 }
 
 impl Muxer {
@@ -98,8 +96,19 @@ impl Muxer {
             input_left,
             open: None,
             step: Step::Next,
-            header: BytesMut::new(),
         }
+    }
+
+    /// Returns the usual number of bytes that are written for this number of bytes of input.
+    fn expected_len(&self, input: usize) -> usize {
+        self.psi.len() + input + input / 16 + 2 * PACKET
+    }
+
+    /// Returns the memory that a whole segment takes, so that none is allocated while it is
+    /// written: its length, or what [`Transform::write`] expects if that is more.
+    pub(super) fn room(&self, content_length: u64, input: usize) -> usize {
+        let whole = usize::try_from(content_length).unwrap_or(usize::MAX);
+        whole.saturating_add(2 * PACKET).max(self.expected_len(input))
     }
 
     /// Begins the next sample. Returns false at the end of the segment.
@@ -144,10 +153,6 @@ impl Muxer {
     /// Writes everything before a video sample's bytes, and the bytes of it that are in `start`.
     fn start_video(&mut self, start: &[u8], size: u32, out: &mut BytesMut) {
         let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
-        let parameters = match &self.pids[due.track].stream.coding {
-            Coding::Avc { parameter_sets, .. } if due.unit.sync => parameter_sets.clone(),
-            _ => bytes::Bytes::new(),
-        };
         let has_delimiter = annexb::is_delimiter(start);
         // Room was left for a delimiter. If the sample has its own, the header is longer.
         self.put_pes_header(if has_delimiter { DELIMITER_LEN } else { 0 }, out);
@@ -157,10 +162,22 @@ impl Muxer {
         } else {
             self.put(&DELIMITER, out);
         }
-        self.put(&parameters, out);
+        if due.unit.sync {
+            self.put_parameter_sets(due.track, out);
+        }
         let taken = if has_delimiter { start.len() } else { 0 };
         self.step = Step::Video(Rewriter::new(size - u32::try_from(taken).unwrap_or(size)));
         self.put_video(&mut start.get(taken..).unwrap_or_default(), out);
+    }
+
+    fn put_parameter_sets(&mut self, track: usize, out: &mut BytesMut) {
+        let Coding::Avc { parameter_sets, .. } = &mut self.pids[track].stream.coding else { return };
+        // Taken out while they are written, since writing changes the state of their PID.
+        let taken = std::mem::take(parameter_sets);
+        self.put(&taken, out);
+        if let Coding::Avc { parameter_sets, .. } = &mut self.pids[track].stream.coding {
+            *parameter_sets = taken;
+        }
     }
 
     /// Writes the part of the sample that `input` holds.
@@ -178,8 +195,8 @@ impl Muxer {
 
     fn put_pes_header(&mut self, stuffing: usize, out: &mut BytesMut) {
         let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
-        let mut header = std::mem::take(&mut self.header);
-        header.clear();
+        let mut header = [0; pes::MOST_HEADER];
+        let mut unused = header.as_mut_slice();
         pes::Header {
             stream_id: self.pids[due.track].stream.stream_id(),
             pts: stream_time(due.unit.pts),
@@ -187,9 +204,9 @@ impl Muxer {
             size: due.unit.payload,
             stuffing: u8::try_from(stuffing).unwrap_or(0),
         }
-        .write(&mut header);
-        self.put(&header, out);
-        self.header = header;
+        .write(&mut unused);
+        let unused = unused.len();
+        self.put(header.get(..header.len() - unused).unwrap_or_default(), out);
     }
 
     /// Writes payload of the open PES packet, over as many packets as it takes.
@@ -279,7 +296,7 @@ fn begin_packet(open: &mut OpenPes, pid_state: &mut PidState, out: &mut BytesMut
 
 impl Transform for Muxer {
     fn write(&mut self, mut input: &[u8], out: &mut BytesMut) {
-        out.reserve(self.psi.len() + input.len() + input.len() / 16 + 2 * PACKET);
+        out.reserve(self.expected_len(input.len()));
         out.put_slice(&self.psi);
         self.psi.clear();
         self.input_left = self.input_left.saturating_sub(input.len() as u64);

@@ -1,12 +1,16 @@
 //! PES packet headers (ISO/IEC 13818-1 §2.4.3.6).
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 /// Bytes up to and including `PES_header_data_length`.
 const FIXED: usize = 9;
 const TIMESTAMP: usize = 5;
 /// `PES_packet_length` counts the bytes behind itself.
 const BEFORE_LENGTH_ENDS: u64 = 6;
+
+/// Most bytes of a header, with two timestamps and stuffing.
+pub(super) const MOST_HEADER: usize = header_len(true) + MOST_STUFFING;
+const MOST_STUFFING: usize = 32;
 
 /// Returns the bytes of a header without stuffing, with a PTS, and with a DTS if `dts`.
 pub(super) const fn header_len(dts: bool) -> usize {
@@ -23,12 +27,12 @@ pub(super) struct Header {
     /// Bytes of the PES packet, this header included. If 16 bits cannot state the length, it is
     /// written as 0 (unbounded), which only video may have.
     pub(super) size: u64,
-    /// Stuffing bytes at the end of the header, at most 32.
+    /// Stuffing bytes at the end of the header, at most [`MOST_STUFFING`].
     pub(super) stuffing: u8,
 }
 
 impl Header {
-    pub(super) fn write(&self, out: &mut BytesMut) {
+    pub(super) fn write(&self, out: &mut impl BufMut) {
         let header = header_len(self.dts.is_some());
         let length = u16::try_from(self.size - BEFORE_LENGTH_ENDS).unwrap_or(0);
         out.put_slice(&[0, 0, 1, self.stream_id]);
@@ -49,7 +53,7 @@ impl Header {
 }
 
 /// Writes four bits of marker, then 33 bits of time in three groups, each followed by a 1.
-fn put_timestamp(marker: u64, time: u64, out: &mut BytesMut) {
+fn put_timestamp(marker: u64, time: u64, out: &mut impl BufMut) {
     let bits = (marker << 36)
         | ((time >> 30 & 0x7) << 33)
         | (1 << 32)
@@ -63,6 +67,7 @@ fn put_timestamp(marker: u64, time: u64, out: &mut BytesMut) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
 
     #[test]
     fn a_header_has_the_announced_length() {

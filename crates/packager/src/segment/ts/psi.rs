@@ -1,6 +1,7 @@
 //! Program specific information (ISO/IEC 13818-1 §2.4.4): a PAT and a PMT packet per segment.
 
 use super::{
+    mux::PidState,
     packet::{PACKET, PAYLOAD, PacketHeader},
     stream::{Coding, Stream},
 };
@@ -13,7 +14,7 @@ pub(super) const PMT_PID: u16 = 0x1000;
 
 #[derive(Debug)]
 pub(super) struct Program<'a> {
-    pub(super) streams: &'a [(u16, &'a Stream)],
+    pub(super) streams: &'a [PidState],
     pub(super) pcr_pid: u16,
     /// `continuity_counter` of both packets: the segment's number, as it has one of each.
     pub(super) counter: u8,
@@ -23,28 +24,36 @@ impl Program<'_> {
     /// Returns PAT and PMT, one packet each.
     pub(super) fn packets(&self) -> BytesMut {
         let mut out = BytesMut::with_capacity(2 * PACKET);
-        let mut pat = BytesMut::new();
-        pat.put_u16(PROGRAM);
-        pat.put_u16(0xE000 | PMT_PID);
-        self.put_section(PAT_PID, &section(0, 1, 0, &pat), &mut out);
-
-        let mut pmt = BytesMut::new();
-        pmt.put_u16(0xE000 | self.pcr_pid);
-        pmt.put_u16(0xF000); // no program descriptors
-        for &(pid, stream) in self.streams {
-            let descriptors = descriptors(stream);
-            pmt.put_u8(stream_type(stream));
-            pmt.put_u16(0xE000 | pid);
-            pmt.put_u16(0xF000 | u16::try_from(descriptors.len()).unwrap_or(0));
-            pmt.put_slice(&descriptors);
-        }
+        self.put_packet(PAT_PID, &mut out, |out| {
+            put_section(0, 1, 0, out, |out| {
+                out.put_u16(PROGRAM);
+                out.put_u16(0xE000 | PMT_PID);
+            });
+        });
         // With the PCR on another PID the map has another version: receivers skip known ones.
-        let is_usual = self.streams.first().is_none_or(|&(pid, _)| pid == self.pcr_pid);
-        self.put_section(PMT_PID, &section(2, PROGRAM, u8::from(!is_usual), &pmt), &mut out);
+        let is_usual = self.streams.first().is_none_or(|state| state.pid == self.pcr_pid);
+        self.put_packet(PMT_PID, &mut out, |out| {
+            put_section(2, PROGRAM, u8::from(!is_usual), out, |out| self.put_map(out));
+        });
         out
     }
 
-    fn put_section(&self, pid: u16, section: &[u8], out: &mut BytesMut) {
+    /// Writes the body of the PMT.
+    fn put_map(&self, out: &mut BytesMut) {
+        out.put_u16(0xE000 | self.pcr_pid);
+        out.put_u16(0xF000); // no program descriptors
+        for PidState { stream, pid, .. } in self.streams {
+            out.put_u8(stream_type(stream));
+            out.put_u16(0xE000 | pid);
+            let length_at = out.len();
+            out.put_u16(0);
+            put_descriptors(stream, out);
+            set_length(0xF000, length_at, out);
+        }
+    }
+
+    /// Writes a packet with one section.
+    fn put_packet(&self, pid: u16, out: &mut BytesMut, put_section: impl FnOnce(&mut BytesMut)) {
         let end = out.len() + PACKET;
         let header = PacketHeader {
             pid,
@@ -55,23 +64,44 @@ impl Program<'_> {
         };
         header.write(out);
         out.put_u8(0); // pointer_field: the section follows
-        out.put_slice(section);
+        put_section(out);
         out.resize(end, 0xFF); // stuffing behind the section (§2.4.4.1)
     }
 }
 
-/// Returns a table of a single section (§2.4.4.3, §2.4.4.8) with its CRC.
-fn section(table_id: u8, extension: u16, version: u8, body: &[u8]) -> BytesMut {
-    let mut out = BytesMut::new();
+/// Bytes of a CRC.
+const CRC: usize = 4;
+
+/// Writes a table of a single section (§2.4.4.3, §2.4.4.8) with its CRC.
+fn put_section(
+    table_id: u8,
+    extension: u16,
+    version: u8,
+    out: &mut BytesMut,
+    put_body: impl FnOnce(&mut BytesMut),
+) {
+    let start = out.len();
     out.put_u8(table_id);
-    out.put_u16(0xB000 | u16::try_from(body.len() + 9).unwrap_or(0));
+    let length_at = out.len();
+    out.put_u16(0);
     out.put_u16(extension);
     out.put_u8(0xC1 | (version << 1)); // current
     out.put_slice(&[0, 0]); // section 0 of 0
-    out.put_slice(body);
-    let crc = crc32(&out);
+    put_body(out);
+    out.put_bytes(0, CRC);
+    set_length(0xB000, length_at, out);
+    let end = out.len() - CRC;
+    let crc = crc32(out.get(start..end).unwrap_or_default());
+    out.truncate(end);
     out.put_u32(crc);
-    out
+}
+
+/// Writes the number of bytes behind a length field of 16 bits into it, below the bits `flags`.
+fn set_length(flags: u16, at: usize, out: &mut BytesMut) {
+    let length = u16::try_from(out.len() - at - size_of::<u16>()).unwrap_or(0);
+    if let Some(field) = out.get_mut(at..at + size_of::<u16>()) {
+        field.copy_from_slice(&(flags | length).to_be_bytes());
+    }
 }
 
 /// Returns `stream_type` (§2.4.4.9; ATSC A/53 Part 3 for those of Dolby).
@@ -89,8 +119,7 @@ fn stream_type(stream: &Stream) -> u8 {
     }
 }
 
-fn descriptors(stream: &Stream) -> BytesMut {
-    let mut out = BytesMut::new();
+fn put_descriptors(stream: &Stream, out: &mut BytesMut) {
     let registration: &[u8] = match stream.coding {
         _ if stream.encryption.is_some() => b"",
         Coding::Ac3 => b"AC-3",
@@ -102,14 +131,13 @@ fn descriptors(stream: &Stream) -> BytesMut {
         out.put_slice(registration);
     }
     if let Some(encryption) = &stream.encryption {
-        encryption.write(&mut out);
+        encryption.write(out);
     }
     if let Some(language) = stream.language {
         out.put_slice(&[0x0A, 4]); // ISO_639_language_descriptor, audio_type 0: undefined
         out.put_slice(&language);
         out.put_u8(0);
     }
-    out
 }
 
 /// Returns the CRC of Annex A: polynomial 0x04C11DB7, initially all ones, not reflected.
@@ -132,6 +160,8 @@ mod tests {
 
     #[test]
     fn the_crc_over_a_section_and_its_crc_is_zero() {
-        assert_eq!(crc32(&section(0, 1, 0, &[0, 1, 0xF0, 0])), 0);
+        let mut out = BytesMut::new();
+        put_section(0, 1, 0, &mut out, |out| out.put_slice(&[0, 1, 0xF0, 0]));
+        assert_eq!(crc32(&out), 0);
     }
 }

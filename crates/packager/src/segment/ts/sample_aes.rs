@@ -90,7 +90,7 @@ fn cannot_protect() -> PackError {
 
 /// Appends a sample encrypted. That of video gets NAL unit lengths of four bytes.
 pub(super) fn write_sample(
-    cipher: &SampleAes,
+    cipher: &mut SampleAes,
     coding: &Coding,
     sample: &[u8],
     out: &mut BytesMut,
@@ -128,7 +128,7 @@ fn eac3_frame_len(sample: &[u8]) -> usize {
 /// Fails with [`CutError::BeyondSample`] if NAL units do not fill the sample, and with
 /// [`CutError::Slice`] for slices that the scheme does not encrypt.
 fn write_access_unit(
-    cipher: &SampleAes,
+    cipher: &mut SampleAes,
     length_size: u8,
     sample: &[u8],
     out: &mut BytesMut,
