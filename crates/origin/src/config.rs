@@ -1,18 +1,22 @@
 //! Settings of the origin with their defaults. Text forms are those of [`latemux_quantity`]:
 //! durations such as `4s`, sizes such as `64KiB`. Unknown keys of a section are refused.
 
+mod cache_control;
 mod drm;
+mod http;
 mod network;
+mod read;
 mod urls;
 
+pub use cache_control::CacheControlConfig;
 pub use drm::{DrmRule, FairPlayConfig, KeysConfig};
+pub use http::HttpConfig;
 pub use network::Network;
+pub use read::{Reach, ReadConfig};
 pub use urls::{NginxVodConfig, UrlsConfig};
 
-use http::{HeaderName, HeaderValue};
-use latemux_packager::plan::Class;
 use latemux_quantity::{ByteSize, TimeSpan, text};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde::{Deserialize, Serialize};
 use std::{fmt, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Settings of an [`crate::Origin`].
@@ -299,237 +303,6 @@ impl Default for MemoryConfig {
             segments: 0,
             loading: 512 << 20,
             responses: 512 << 20,
-        }
-    }
-}
-
-/// The range around a source range that a cache fetches along with it if anything of it is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// Only the source range itself: written `exact`.
-    Exact,
-    /// The blocks of this many bytes, counted from the start of the object, that hold the source
-    /// range: written as a size, such as `1MiB`.
-    Block(u64),
-    /// Everything in the object that belongs to the same segments of the grid, whatever its track:
-    /// written `grid`.
-    Grid,
-}
-
-impl FromStr for Reach {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "exact" => Ok(Self::Exact),
-            "grid" => Ok(Self::Grid),
-            _ => match text.parse() {
-                Ok(ByteSize(block)) if block >= 4096 => Ok(Self::Block(block)),
-                _ => Err(format!("'{text}' is neither grid nor exact nor a size of at least 4KiB")),
-            },
-        }
-    }
-}
-
-impl fmt::Display for Reach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact => f.write_str("exact"),
-            Self::Grid => f.write_str("grid"),
-            Self::Block(block) => ByteSize(*block).fmt(f),
-        }
-    }
-}
-
-/// Reading media.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ReadConfig {
-    /// Largest gap between two ranges of one object that one request to storage reads together,
-    /// with the gap.
-    #[serde(with = "ByteSize")]
-    pub gap: u64,
-    /// Most bytes in the gaps of one response. If there are more, the widest gaps are not read.
-    #[serde(skip)]
-    pub waste: u64,
-    /// Longest time for which a segment's response waits for the first bytes from storage before
-    /// its head is sent. If storage fails within this time, the client gets an error status. If it
-    /// fails later, the response is aborted. Since 0.2.0.
-    #[serde(with = "TimeSpan")]
-    pub first_byte_wait: Duration,
-    /// Bytes that the range cache fetches if it lacks any byte of a read. `grid` fetches everything
-    /// in the object that belongs to the same segments, of all tracks. `exact` fetches only the
-    /// bytes that are read. A size fetches whole blocks of that size.
-    #[serde(with = "text")]
-    pub reach: Reach,
-    /// Most requests to storage that are open at one time for one response.
-    pub open: usize,
-    /// Most requests to storage for one response. A segment that needs more gets an error.
-    pub requests: usize,
-    /// Largest segment of which all media is read before its response starts. This concerns only
-    /// segments whose length depends on their media. A larger one gets an error.
-    #[serde(with = "ByteSize")]
-    pub held: u64,
-    /// Number of following segments to prefetch into the range cache. 0 disables prefetching.
-    pub prefetch: u32,
-    /// Most segments that are prefetched at one time, but no more than an eighth of
-    /// `storage.max_in_flight`.
-    pub prefetch_open: usize,
-}
-
-impl Default for ReadConfig {
-    fn default() -> Self {
-        Self {
-            gap: 1 << 20,
-            waste: 8 << 20,
-            first_byte_wait: Duration::from_micros(500),
-            reach: Reach::Grid,
-            open: 16,
-            requests: 256,
-            held: 64 << 20,
-            prefetch: 0,
-            prefetch_open: 16,
-        }
-    }
-}
-
-/// Value of the `Cache-Control` header for each kind of response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CacheControlConfig {
-    /// Value for manifests and playlists.
-    #[serde(with = "header")]
-    pub manifest: Option<HeaderValue>,
-    /// Value for init segments.
-    #[serde(with = "header")]
-    pub init: Option<HeaderValue>,
-    /// Value for media segments.
-    #[serde(with = "header")]
-    pub media: Option<HeaderValue>,
-}
-
-impl Default for CacheControlConfig {
-    fn default() -> Self {
-        let day = Some(HeaderValue::from_static("public, max-age=86400"));
-        let minute = Some(HeaderValue::from_static("public, max-age=60"));
-        Self { manifest: minute, init: day.clone(), media: day }
-    }
-}
-
-impl CacheControlConfig {
-    /// Returns the value for a class of resource.
-    pub(crate) fn of(&self, class: Class) -> Option<HeaderValue> {
-        match class {
-            Class::Manifest => self.manifest.clone(),
-            Class::Init => self.init.clone(),
-            Class::Media => self.media.clone(),
-        }
-    }
-}
-
-/// Serde of a header's value as text, which is empty if no header is sent.
-mod header {
-    use super::{Deserialize, Deserializer, Error, HeaderValue, Serializer};
-
-    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-    pub(super) fn serialize<S: Serializer>(value: &Option<HeaderValue>, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(value.as_ref().and_then(|v| v.to_str().ok()).unwrap_or_default())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<HeaderValue>, D::Error> {
-        let text = String::deserialize(from)?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        HeaderValue::try_from(text).map(Some).map_err(D::Error::custom)
-    }
-}
-
-/// The HTTP server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HttpConfig {
-    /// Most connections open at one time. If a further client connects, connections without a
-    /// request are closed, those that have been idle the longest first. If all have one, 64 further
-    /// connections are accepted for health checks, and other clients wait. The last quarter of the
-    /// connections is left to addresses that have few.
-    pub max_connections: usize,
-    /// Most connections of one address open at one time. On eight further ones, only health checks
-    /// are answered; others are closed at once. An IPv6 address stands for its /64 network. Trusted
-    /// proxies have no limit, and 0 sets none. Caches in front of this server, and networks behind
-    /// one address, may need thousands. Since 0.2.0.
-    pub max_connections_per_address: usize,
-    /// Most requests of one address in flight at one time. Further ones get status 429. 0 sets no
-    /// limit. Since 0.2.0.
-    pub max_requests_per_address: usize,
-    /// Longest time from the connection, or from the previous response, to the end of a request's
-    /// head. The same limit applies to a TLS handshake, and to the time that an HTTP/2 connection
-    /// may be without a request, even if the client sends other frames.
-    #[serde(with = "TimeSpan")]
-    pub header_timeout: Duration,
-    /// Longest time for which a client may take no bytes of a response.
-    #[serde(with = "TimeSpan")]
-    pub stall_timeout: Duration,
-    /// Time after SIGTERM in which connections are still accepted, while `/healthz/ready` gives
-    /// status 503. It should be longer than load balancers take to notice. Since 0.2.0.
-    #[serde(with = "TimeSpan")]
-    pub drain_delay: Duration,
-    /// Fewest bytes in a second that a client must take of a response, on average over
-    /// `stall_timeout`. Time in which no bytes wait for the client does not count. 0 sets no limit.
-    /// Since 0.2.0.
-    #[serde(with = "ByteSize")]
-    pub min_rate: u64,
-    /// Longest time that open responses may take after a signal to stop.
-    #[serde(with = "TimeSpan")]
-    pub drain_timeout: Duration,
-    /// Largest request head in bytes. Values below 8192 count as 8192.
-    pub max_header_bytes: u32,
-    /// Most requests open at one time on one HTTP/2 connection.
-    pub max_streams: u32,
-    /// Networks, such as `10.0.0.0/8`, or addresses of the proxies in front of this server. Only
-    /// these can state the address of a client. Since 0.2.0.
-    pub trusted_proxies: Vec<Network>,
-    /// Header in which trusted proxies state the address of the client: `x-forwarded-for`,
-    /// `forwarded`, or another one that holds addresses, such as `x-real-ip`. The proxies must
-    /// append to the header or replace it. Since 0.2.0.
-    #[serde(with = "text")]
-    pub client_header: HeaderName,
-    /// If true, each connection from a trusted proxy must begin with a header of the PROXY
-    /// protocol, version 2. If it does not, it is closed. Since 0.2.0.
-    pub proxy_protocol: bool,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self {
-            max_connections: 10_000,
-            max_connections_per_address: 0,
-            max_requests_per_address: 0,
-            header_timeout: Duration::from_secs(30),
-            stall_timeout: Duration::from_secs(60),
-            drain_delay: Duration::from_secs(5),
-            min_rate: 2 << 10,
-            drain_timeout: Duration::from_secs(30),
-            max_header_bytes: 16 << 10,
-            max_streams: 128,
-            trusted_proxies: Vec::new(),
-            client_header: HeaderName::from_static("x-forwarded-for"),
-            proxy_protocol: false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reaches_parse_and_print() {
-        for text in ["grid", "exact", "4KiB", "1MiB"] {
-            assert_eq!(text.parse::<Reach>().unwrap().to_string(), text);
-        }
-        for text in ["", "Grid", "0", "4095", "block"] {
-            text.parse::<Reach>().unwrap_err();
         }
     }
 }

@@ -46,8 +46,8 @@ pub use http::tls::{Tls, TlsError};
 pub use offline::SegmentBytes;
 pub use title::index_reader::IndexReader;
 pub use title::indexed::IndexedObject;
+pub use title::loaded_title::LoadedTitle;
 pub use title::references::relative_url;
-pub use title::titles::LoadedTitle;
 
 use crate::http::{connections::Connection, host::check_host, respond::error_response, server::Server};
 use ::http::{HeaderValue, Version, header, request::Parts};

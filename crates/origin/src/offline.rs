@@ -6,7 +6,7 @@ use crate::{
     read::fetch::Fetch,
     read::fragments::MoofReads,
     read::segment::{SegmentPlan, plan_segment},
-    title::titles::LoadedTitle,
+    title::loaded_title::LoadedTitle,
 };
 use bytes::Bytes;
 use hyper::body::Body as _;

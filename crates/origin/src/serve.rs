@@ -16,7 +16,7 @@ use crate::{
     read::segment::{SegmentPlan, plan_segment},
     route::{Route, TitleRequest, route},
     title::checks::Freshness,
-    title::titles::LoadedTitle,
+    title::loaded_title::LoadedTitle,
 };
 use http::{Response, request::Parts};
 use latemux_packager::{Address, plan::Class};

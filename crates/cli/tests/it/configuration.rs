@@ -13,10 +13,13 @@ use std::{
 use syn::{Attribute, Expr, Field, Fields, Item, Lit, Meta, Type};
 
 /// Files that declare configuration types. No two of them declare a type of the same name.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 9] = [
     "crates/cli/src/config.rs",
     "crates/origin/src/config.rs",
+    "crates/origin/src/config/cache_control.rs",
     "crates/origin/src/config/drm.rs",
+    "crates/origin/src/config/http.rs",
+    "crates/origin/src/config/read.rs",
     "crates/origin/src/config/urls.rs",
     "crates/storage/src/options.rs",
     "crates/cache/src/config.rs",

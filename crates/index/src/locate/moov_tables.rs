@@ -7,7 +7,8 @@ use crate::{
     table::{
         column::ColumnBuilder,
         rice::BLOCK,
-        samples::{MAX_SAMPLES, SampleTable, SampleTableBuilder},
+        sample_builder::SampleTableBuilder,
+        samples::{MAX_SAMPLES, SampleTable},
     },
 };
 use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};

@@ -9,7 +9,8 @@
 
 use crate::{
     media::{Samples, Track, TrackKind},
-    table::samples::{Sample, SampleTable, SampleTableBuilder},
+    table::sample_builder::SampleTableBuilder,
+    table::samples::{Sample, SampleTable},
 };
 
 /// Frames that last longer are repeated, in seconds.

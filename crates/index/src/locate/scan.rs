@@ -7,7 +7,8 @@ use crate::{
         moof_samples::{self, FragmentDefaults, FragmentError, FragmentedTrack, FragmentedTracks, Wanted},
         object_reader::{ObjectReader, Pause},
     },
-    table::samples::{MAX_SAMPLES, Sample, SampleTable, SampleTableBuilder},
+    table::sample_builder::SampleTableBuilder,
+    table::samples::{MAX_SAMPLES, Sample, SampleTable},
 };
 use latemux_isobmff::fragment::Moof;
 use std::ops::Range;

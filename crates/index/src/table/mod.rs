@@ -9,5 +9,6 @@ pub(crate) mod layout;
 pub(crate) mod positions;
 pub mod presentation;
 pub(crate) mod rice;
+pub(crate) mod sample_builder;
 pub mod samples;
 pub(crate) mod syncs;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::table::{layout::TrackLayout, sample_builder::SampleTableBuilder};
 use proptest::prelude::*;
 
 /// Builds a table from samples.

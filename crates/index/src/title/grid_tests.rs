@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
     media::{IndexSource, Purpose, fragment_samples::NoFragments},
-    table::{fragment_table::FragmentTableBuilder, presentation::Presentation, samples::tests::build},
+    table::{
+        fragment_table::FragmentTableBuilder, presentation::Presentation, samples::Sample,
+        samples::tests::build,
+    },
 };
 use bytes::Bytes;
 use latemux_isobmff::{

@@ -1,6 +1,6 @@
 //! Headers that state how far a response may be trusted to be current.
 
-use crate::{config::CacheControlConfig, observe::metrics::Metrics, title::titles::LoadedTitle};
+use crate::{config::CacheControlConfig, observe::metrics::Metrics, title::loaded_title::LoadedTitle};
 use http::{HeaderMap, HeaderValue, header::WARNING};
 use latemux_packager::plan::Class;
 use std::sync::atomic::Ordering::Relaxed;

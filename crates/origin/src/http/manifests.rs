@@ -6,10 +6,10 @@ use crate::{
     http::respond::{Coding, Representation, ResponseHead, accepts_gzip, decide, etag, is_plain},
     observe::metrics::CacheWatch,
     read::body::Body,
+    title::loaded_title::LoadedTitle,
     title::memory_cache::MemoryCache,
     title::quick_work::do_at_once,
     title::single_flight::SingleFlight,
-    title::titles::LoadedTitle,
     title::work_queue::{Work, WorkQueue},
 };
 use bytes::{Bytes, BytesMut};

@@ -10,7 +10,7 @@ use crate::{
     read::prefetch::PrefetchGuard,
     read::reader::SourceReader,
     read::room::{Use, lock},
-    title::titles::LoadedTitle,
+    title::loaded_title::LoadedTitle,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};

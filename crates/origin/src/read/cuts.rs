@@ -8,8 +8,8 @@ use crate::{
     read::fetch::Fetch,
     title::cut_records::{self, Region, region_of},
     title::indexed::IndexedObject,
+    title::loaded_title::LoadedTitle,
     title::memory_cache::MemoryCache,
-    title::titles::LoadedTitle,
 };
 use latemux_cache::Records;
 use latemux_packager::{

@@ -4,9 +4,9 @@ use crate::{
     read::room::{ResponseMemory, Room},
     title::references::ObjectRef,
 };
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use latemux_storage::{
-    Key, Memory, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
+    Key, Memory, Read, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
 };
 use proptest::prelude::*;
 use std::time::Duration;

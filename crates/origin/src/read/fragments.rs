@@ -2,7 +2,7 @@
 
 use crate::{
     Error, observe::metrics::CacheWatch, read::fetch::Fetch, title::indexed::IndexedObject,
-    title::memory_cache::MemoryCache, title::titles::LoadedTitle,
+    title::loaded_title::LoadedTitle, title::memory_cache::MemoryCache,
 };
 use bytes::Bytes;
 use latemux_index::{

@@ -10,3 +10,4 @@ pub(crate) mod prefetch;
 pub(crate) mod reader;
 pub(crate) mod room;
 pub(crate) mod segment;
+mod transfer;

@@ -11,7 +11,7 @@ use crate::{
     read::fragments::{Fragments, MoofReads},
     read::reader::SourceReader,
     read::segment::plan_segment,
-    title::titles::LoadedTitle,
+    title::loaded_title::LoadedTitle,
 };
 use futures_util::future::poll_fn;
 use latemux_packager::{Address, plan::following};

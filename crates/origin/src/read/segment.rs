@@ -12,7 +12,7 @@ use crate::{
         fragments::{Fragments, MoofReads},
         prefetch::Prefetch,
     },
-    title::titles::LoadedTitle,
+    title::loaded_title::LoadedTitle,
 };
 use latemux_cache::SegmentCache;
 use latemux_packager::{

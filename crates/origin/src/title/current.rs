@@ -4,7 +4,8 @@ use crate::{
     Error,
     title::{
         checks::{Freshness, MISSING_AGE},
-        titles::{LoadedTitle, Titles},
+        loaded_title::LoadedTitle,
+        titles::Titles,
     },
 };
 use std::sync::Arc;

@@ -3,89 +3,19 @@
 use crate::{
     Error,
     title::index_store::IndexStore,
-    title::indexed::{IndexedFile, IndexedObject},
+    title::indexed::IndexedFile,
     title::references::ObjectRef,
+    title::sources::{ChosenTracks, Sources},
 };
 use futures_util::future::join_all;
 use latemux_index::{
-    IndexError, MediaIndex, Track,
-    media::{Captions, Purpose, TrackKind},
+    IndexError, Track,
+    media::TrackKind,
     title::{NamedTrack, TitleProblem, TrackName},
 };
-use latemux_isobmff::boxes::mdhd::Language;
 use latemux_packager::manifest::server::{Element, ServerManifest};
 use latemux_storage::Key;
 use std::sync::Arc;
-
-/// Objects from which a title is made.
-#[derive(Debug, Default)]
-pub(crate) struct Sources {
-    pub(crate) objects: Vec<Arc<IndexedObject>>,
-    /// The files that these objects came from.
-    pub(crate) indexed: Vec<Arc<IndexedFile>>,
-    /// For each object, the 1-based number of the requested file it came from.
-    pub(crate) files: Vec<u32>,
-    /// Files and tracks that are left out of the title.
-    pub(crate) left_out: Vec<TitleProblem>,
-    /// Tracks that a server manifest chose. `None` stands for all tracks.
-    pub(crate) chosen: Option<ChosenTracks>,
-}
-
-impl Sources {
-    /// Returns true if an object has video.
-    pub(crate) fn has_video(&self) -> bool {
-        let mut tracks = self.objects.iter().flat_map(|object| &object.index.tracks);
-        tracks.any(|track| track.kind == TrackKind::Video)
-    }
-
-    /// Adds the objects of the file with a 1-based number.
-    pub(crate) fn add(&mut self, number: u32, file: &Arc<IndexedFile>) {
-        self.files.extend(file.objects().map(|_| number));
-        self.objects.extend(file.objects().cloned());
-        self.indexed.push(file.clone());
-    }
-}
-
-/// Tracks that a server manifest chose.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ChosenTracks {
-    pub(crate) tracks: Vec<NamedTrack>,
-    /// Languages that only the manifest states, by object and track.
-    languages: Vec<(usize, usize, Language)>,
-    /// Purposes and labels of tracks for which the manifest states some, by object and track.
-    purposes: Vec<(usize, usize, Purpose, Option<Arc<str>>)>,
-    /// Closed captions that the manifest declares, by object and track.
-    captions: Vec<(usize, usize, Arc<[Captions]>)>,
-    /// Grids of tiles that the manifest states, by object and track of thumbnails.
-    tiles: Vec<(usize, usize, String)>,
-}
-
-impl ChosenTracks {
-    /// Sets what the manifest states of its tracks.
-    pub(crate) fn set_properties(&self, indexes: &mut [Arc<MediaIndex>]) {
-        for (object, track, language) in &self.languages {
-            if let Some(index) = indexes.get_mut(*object) {
-                *index = Arc::new(MediaIndex::clone(index).with_language(*track, language.clone()));
-            }
-        }
-        for (object, track, purpose, label) in &self.purposes {
-            if let Some(index) = indexes.get_mut(*object) {
-                let altered = MediaIndex::clone(index).with_purpose(*track, *purpose, label.clone());
-                *index = Arc::new(altered);
-            }
-        }
-        for (object, track, captions) in &self.captions {
-            if let Some(index) = indexes.get_mut(*object) {
-                *index = Arc::new(MediaIndex::clone(index).with_captions(*track, captions.clone()));
-            }
-        }
-        for (object, track, tiles) in &self.tiles {
-            if let Some(index) = indexes.get_mut(*object) {
-                *index = Arc::new(MediaIndex::clone(index).with_tiles_of(*track, tiles));
-            }
-        }
-    }
-}
 
 /// Indexes the files that a server manifest names, each once, and finds their tracks. A wrong file
 /// or track fails the whole title, because the manifest's author meant all of them. Tracks that no

@@ -3,7 +3,7 @@
 use crate::{
     Error,
     config::OriginConfig,
-    keys::{KeyRules, TitleKeys},
+    keys::KeyRules,
     observe::log_sampler::LogSampler,
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
     observe::trace::for_current_request,
@@ -12,29 +12,24 @@ use crate::{
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject},
     title::indexer::Indexer,
+    title::loaded_title::LoadedTitle,
     title::loading_memory::LoadingMemory,
-    title::manifest_tracks::{ChosenTracks, Sources, manifest_sources},
+    title::manifest_tracks::manifest_sources,
     title::memory_cache::MemoryCache,
     title::quick_work::{do_at_once, is_quick},
     title::references::ObjectRef,
     title::refused::{Refused, weight},
-    title::renditions::{FileFacts, contradiction},
     title::resolve::{ResolveLimits, Resolved, is_list, resolve},
     title::single_flight::SingleFlight,
+    title::sources::{Sources, check_one_film, is_left_out, usable_sources},
     title::storages::Storages,
     title::tile_names::set_tiles,
     title::work_queue::{Work, WorkQueue},
 };
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
 use latemux_cache::Records;
-use latemux_index::{
-    IndexError, MediaIndex, Title,
-    title::{ObjectOrder, TitleProblem},
-};
-use latemux_packager::{
-    Protection,
-    carry::{Protocol, carries, problems},
-};
+use latemux_index::{IndexError, MediaIndex, Title, title::ObjectOrder};
+use latemux_packager::carry::{Protocol, carries, problems};
 use latemux_storage::{Key, Storage, write::ConditionalPut};
 use std::{
     collections::HashSet,
@@ -52,41 +47,11 @@ const CHECK_WAIT: Duration = Duration::from_secs(1);
 /// The same after a comparison that failed.
 const FAILING_CHECK_WAIT: Duration = Duration::from_millis(100);
 
-/// Pause after the source of a title's keys failed.
-const KEYS_PAUSE: Duration = Duration::from_secs(1);
-
 /// Most log lines at once for one kind of problem in titles. After these, one a second is written.
 const PROBLEM_LINES: u32 = 64;
 
 /// Most files of a list that are indexed at one time.
 const LIST_LOADS: usize = 8;
-
-/// A title with the objects it was made of.
-#[derive(Debug)]
-pub struct LoadedTitle {
-    /// Base of the title in URLs.
-    pub base: String,
-    /// The title.
-    pub title: Arc<Title>,
-    /// Objects of the title, in the order of [`Title::objects`].
-    pub objects: Arc<[Arc<IndexedObject>]>,
-    /// For each object, the 1-based number of the requested file it came from: the media file
-    /// itself or an index MP4 that points to the object.
-    pub files: Arc<[u32]>,
-    /// The files that the objects came from. The title counts their memory.
-    indexed: Box<[Arc<IndexedFile>]>,
-    /// Tracks that a server manifest chose.
-    chosen: Option<ChosenTracks>,
-    /// Number of this version of the title, unique in this process.
-    pub(crate) id: u64,
-    /// Comparisons with storage.
-    pub(crate) checks: Checks,
-    /// Keys, or the error of all requests for a title whose keys are missing. `None` if the title
-    /// is sent clear.
-    keys: Result<Option<Arc<TitleKeys>>, Error>,
-    /// The time at which the keys were asked for.
-    keys_asked: Instant,
-}
 
 /// Titles kept in memory.
 #[derive(Debug)]
@@ -427,77 +392,6 @@ impl Titles {
     }
 }
 
-impl LoadedTitle {
-    /// Returns the keys of the title. `None` if the title is sent clear.
-    ///
-    /// # Errors
-    /// The error of all requests for an encrypted title whose keys are missing.
-    pub(crate) fn keys(&self) -> Result<Option<&TitleKeys>, Error> {
-        self.keys.as_ref().map(Option::as_deref).map_err(Clone::clone)
-    }
-
-    /// Returns true if the source of the keys failed, and has had a pause since.
-    fn wants_keys(&self) -> bool {
-        matches!(&self.keys, Err(error) if error.is_of_keys()) && self.keys_asked.elapsed() >= KEYS_PAUSE
-    }
-
-    /// Returns true if the keys are those that their source states, as far as is known.
-    fn has_current_keys(&self) -> bool {
-        match &self.keys {
-            Ok(keys) => keys.as_ref().is_none_or(|keys| keys.are_current()),
-            Err(error) => !error.is_of_keys() || self.keys_asked.elapsed() < KEYS_PAUSE,
-        }
-    }
-
-    /// Returns the protection of the title. `None` if the title is sent clear.
-    ///
-    /// # Errors
-    /// The error of all requests for an encrypted title whose keys are missing.
-    pub fn protection(&self) -> Result<Option<&Protection>, Error> {
-        Ok(self.keys()?.map(|keys| &keys.protection))
-    }
-
-    /// Returns the work of making a manifest. `None` if it is quick.
-    pub(crate) fn manifest_work(&self) -> Option<Work> {
-        let tracks = || self.title.tracks().iter();
-        let segments: u64 = tracks().map(|track| u64::from(track.segment_count())).sum();
-        let samples = tracks().map(|track| self.title.track(track).sample_count()).sum();
-        // Sizes, times and text of each segment.
-        (!is_quick(samples, segments)).then_some(Work { samples, bytes: (64 << 10) + segments * 256 })
-    }
-
-    /// Returns the requested files that the title's objects came from.
-    fn requested_files(&self) -> impl Iterator<Item = ObjectRef> {
-        self.objects.iter().map(|object| object.file.clone())
-    }
-
-    /// Returns the bytes of memory this title holds, files and objects included.
-    fn heap_bytes(&self) -> usize {
-        let files: usize = self.indexed.iter().map(|file| size_of_val(file) + file.heap_bytes()).sum();
-        // A server manifest may state languages, which takes indexes of the title's own.
-        let indexes = self.objects.iter().zip(self.title.objects());
-        let own = indexes.filter(|(object, index)| !Arc::ptr_eq(&object.index, index));
-        let own: usize = own.map(|(_, index)| size_of::<MediaIndex>() + index.heap_bytes()).sum();
-        let lists = size_of_val(&*self.objects) + size_of_val(&*self.files) + self.base.len();
-        size_of::<Self>() + lists + files + own + self.title.heap_bytes()
-    }
-}
-
-/// Checks that the usable files of a folder are renditions of one film.
-fn check_one_film<'a>(
-    base: &str,
-    files: impl Iterator<Item = (&'a str, &'a Result<Arc<IndexedFile>, Error>)>,
-) -> Result<(), Error> {
-    let usable = files.filter_map(|(name, file)| Some((name, file.as_ref().ok()?)));
-    let facts: Vec<_> = usable
-        .map(|(name, file)| FileFacts::new(name, file.objects().map(|object| &*object.index)))
-        .collect();
-    match contradiction(&facts) {
-        Some(why) => Err(Error::NotOneTitle { base: base.to_owned(), why }),
-        None => Ok(()),
-    }
-}
-
 /// Adds the name of the object to each problem of a title of several objects.
 fn with_names(error: IndexError, objects: &[Arc<IndexedObject>]) -> IndexError {
     let IndexError::Refused(mut problems) = error else { return error };
@@ -510,38 +404,6 @@ fn with_names(error: IndexError, objects: &[Arc<IndexedObject>]) -> IndexError {
         }
     }
     IndexError::Refused(problems)
-}
-
-/// Collects the files of a title that can be served. An unusable file is left out, which gives the
-/// same title on every node, unless no video remains: the file may have held it. A failure of
-/// storage fails the title instead, because another node, or the same node a moment later, may not
-/// have it.
-fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
-    let mut sources = Sources::default();
-    let (mut first, mut of_text) = (None, None);
-    for (number, file) in (1..).zip(files) {
-        match file {
-            Ok(file) => sources.add(number, &file),
-            Err(error) if is_left_out(&error) => {
-                let detail = format!("left out: {error}");
-                sources.left_out.push(TitleProblem { object: None, reason: error.reason(), detail });
-                // Text is no reason to refuse the rest of a title.
-                let is_text = matches!(&error, Error::Index { error: IndexError::Text { .. }, .. });
-                let kept = if is_text { &mut of_text } else { &mut first };
-                kept.get_or_insert(error);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    match first.or(of_text.filter(|_| sources.objects.is_empty())) {
-        Some(error) if !sources.has_video() => Err(error),
-        _ => Ok(sources),
-    }
-}
-
-/// Returns true for the error of a file that is left out of its title.
-fn is_left_out(error: &Error) -> bool {
-    matches!(error, Error::Index { .. } | Error::LocationRefused { .. })
 }
 
 /// Returns the work of making a title.

@@ -19,13 +19,18 @@
 //! folder is trusted not to replace a directory by a link between check and use. Only regular files
 //! are read: a FIFO or a device is not found.
 
+mod cached;
+mod open_files;
+
 use super::frames::FramePool;
 use crate::{
     Key, ListRequest, Listing, ObjectMeta, PageToken, Read, ReadRequest, Storage, StorageError, Version, Want,
 };
 use bytes::Bytes;
+use cached::{cached_metadata, is_on_local_disk, open_cached, read_cached};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use std::collections::{BTreeSet, HashMap};
+use open_files::OpenFiles;
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -39,8 +44,6 @@ use tokio::sync::Semaphore;
 pub const FRAME: usize = 256 * 1024;
 /// Maximum number of concurrent file calls. The pool also resolves host names and must not fill up.
 const JOBS: usize = 64;
-/// Maximum number of descriptors kept open between reads.
-const OPEN_FILES: usize = 64;
 /// Maximum number of names in one folder that is listed. Reading as many takes about a second.
 const MAX_NAMES: usize = 1_000_000;
 /// The error of [`Inner::resolve`] for a link that leaves the root. No call used here returns it.
@@ -159,7 +162,7 @@ impl Inner {
                 }
             }
             Err(e) => {
-                open.files.remove(key);
+                open.remove(key);
                 return Err(e);
             }
         }
@@ -240,36 +243,6 @@ impl Inner {
         }
         let target = entry.canonicalize().ok()?;
         target.starts_with(&self.root).then(|| target.metadata().ok())?
-    }
-}
-
-/// Recently opened files, so that most reads need neither an open nor a path walk.
-#[derive(Default)]
-struct OpenFiles {
-    files: HashMap<Key, OpenFile>,
-    clock: u64,
-}
-
-struct OpenFile {
-    inode: (u64, u64),
-    file: Arc<File>,
-    used: u64,
-}
-
-impl OpenFiles {
-    fn get(&mut self, key: &Key, inode: (u64, u64)) -> Option<Arc<File>> {
-        self.clock += 1;
-        let open = self.files.get_mut(key).filter(|open| open.inode == inode)?;
-        open.used = self.clock;
-        Some(Arc::clone(&open.file))
-    }
-
-    fn put(&mut self, key: &Key, inode: (u64, u64), file: Arc<File>) {
-        if self.files.len() >= OPEN_FILES && !self.files.contains_key(key) {
-            let oldest = self.files.iter().min_by_key(|(_, open)| open.used).map(|(key, _)| key.clone());
-            oldest.map(|key| self.files.remove(&key));
-        }
-        self.files.insert(key.clone(), OpenFile { inode, file, used: self.clock });
     }
 }
 
@@ -384,70 +357,6 @@ impl RemainingBody {
         self.range.start += frame.len() as u64;
         Ok(Some((frame, self)))
     }
-}
-
-/// Returns the metadata of a file if its whole path is in the kernel's memory.
-#[cfg(target_os = "linux")]
-fn cached_metadata(path: &Path) -> Option<Metadata> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    // PATH refers to the file without opening it, which has no effect on a device.
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    // Kernels before 5.12 reject the flag.
-    let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
-    File::from(place).metadata().ok()
-}
-
-/// Other systems have no such call.
-#[cfg(not(target_os = "linux"))]
-fn cached_metadata(_: &Path) -> Option<Metadata> {
-    None
-}
-
-/// Opens a file if its whole path is in the kernel's memory and has no links. The path begins with
-/// the canonical root, so without links it cannot leave the root.
-#[cfg(target_os = "linux")]
-fn open_cached(path: &Path) -> Option<File> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    // Without NONBLOCK, opening a FIFO would wait for a writer.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
-    openat2(CWD, path, flags, Mode::empty(), resolve).ok().map(File::from)
-}
-
-/// Other systems have no such call.
-#[cfg(not(target_os = "linux"))]
-fn open_cached(_: &Path) -> Option<File> {
-    None
-}
-
-/// Returns true for file systems whose files this kernel opens alone. File systems in user space
-/// and on the network ask another process or machine, even if the path is in memory.
-#[cfg(target_os = "linux")]
-fn is_on_local_disk(path: &Path) -> bool {
-    // ext2 to ext4, XFS, Btrfs, F2FS, ZFS and tmpfs, see statfs(2).
-    const LOCAL: [rustix::fs::FsWord; 6] =
-        [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
-    rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&found.f_type))
-}
-
-/// Other systems cannot open files without waiting.
-#[cfg(not(target_os = "linux"))]
-fn is_on_local_disk(_: &Path) -> bool {
-    false
-}
-
-/// Fills `buffer` with the bytes at `at`. Returns false if that would have to wait.
-#[cfg(target_os = "linux")]
-fn read_cached(file: &File, buffer: &mut [u8], at: u64) -> bool {
-    let len = buffer.len();
-    let buffers = &mut [io::IoSliceMut::new(buffer)];
-    rustix::io::preadv2(file, buffers, at, rustix::io::ReadWriteFlags::NOWAIT) == Ok(len)
-}
-
-/// Other systems have no such call.
-#[cfg(not(target_os = "linux"))]
-fn read_cached(_: &File, _: &mut [u8], _: u64) -> bool {
-    false
 }
 
 impl Storage for Folder {
