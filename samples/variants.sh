@@ -107,6 +107,16 @@ for codec in ac3 eac3 libopus flac libmp3lame dca; do
 done
 make surround.mp4 "${small[@]}" "${tone[@]}" "${avc[@]}" -c:a aac -ac 6
 
+# Titles that samples/compare.toml encrypts, and a film with subtitles beside it.
+mkdir -p sealed/{counter,chains,segments} subtitles
+for file in moov-first fragments-sidx hevc vp9 ac3 av1; do
+  [ ! -f $file.mp4 ] || for folder in sealed/*; do cp $file.mp4 "$folder/"; done
+done
+for folder in sealed/*; do cp -r pier "$folder/"; done
+cp moov-first.mp4 subtitles/film.mp4
+printf '1\n00:00:00,500 --> 00:00:03,000\nOne\n' >subtitles/film.en.srt
+printf 'WEBVTT\n\n00:00:01.000 --> 00:00:07.000 line:10%%\nUn <i>deux</i>\n' >subtitles/film.fr.vtt
+
 # Comma lists, server manifests, index MP4s.
 for height in 108p 144p; do cp "ladder/video-$height.mp4" "list_$height.mp4"; done
 mkdir manifest indexed
@@ -122,7 +132,7 @@ if [ -n "$media" ]; then
 fi
 {
   printf '%s\n' list_,108p,144p,.mp4.urlset
-  printf '%s\n' ladder/*.mp4 manifest/title.ism indexed/*.mp4 ttml/*.mp4 webvtt/*.mp4
+  printf '%s\n' sealed/*/*.mp4 ladder/*.mp4 manifest/title.ism indexed/*.mp4 ttml/*.mp4 webvtt/*.mp4
   [ -z "$media" ] || printf '%s\n' media/*
 } >titles.txt
 echo "variants.sh: $(find . -type f | wc -l) files in $out"

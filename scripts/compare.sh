@@ -6,7 +6,8 @@
 #   compare.sh check FOLDER BINARY   compares BINARY's output with FOLDER/base.txt
 #
 # With SOURCE=URL the server reads FOLDER/titles from there, and FLAGS are further flags of `serve`.
-# Responses depend on neither.
+# Responses depend on neither. Titles are encrypted as samples/compare.toml of this tree says; with
+# RULES= none is, for a REVISION that knows no such rules.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 usage() { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
@@ -16,7 +17,8 @@ record() { # FOLDER BINARY OUTPUT
   local folder=$1 binary=$2 output=$3 work server url
   work=$(mktemp -d)
   # shellcheck disable=SC2086
-  LATEMUX_LOG=error "$binary" serve "${SOURCE:-$folder/titles}" --listen 127.0.0.1:0 --nginx-vod-urls ${FLAGS:-} \
+  LATEMUX_LOG=error "$binary" serve "${SOURCE:-$folder/titles}" --listen 127.0.0.1:0 --nginx-vod-urls \
+    ${RULES---config "$repository/samples/compare.toml"} ${FLAGS:-} \
     >"$work/address" 2>"$work/log" &
   server=$!
   # shellcheck disable=SC2064
@@ -41,7 +43,7 @@ record() { # FOLDER BINARY OUTPUT
 pack() { # FOLDER BINARY WORK
   local title file
   for title in "$1"/titles/*; do
-    case ${title##*/} in titles.txt | media | manifest | indexed) continue ;; esac
+    case ${title##*/} in titles.txt | media | manifest | indexed | sealed) continue ;; esac
     mkdir -p "$3/packed"
     "$2" pack "$title" -o "$3/packed/" >/dev/null 2>&1 || printf 'pack %s\trefused\n' "${title##*/}"
     "$2" pack "$title" -o "$3/packed/all.ismv" --ismv >/dev/null 2>&1 || printf 'pack --ismv %s\trefused\n' "${title##*/}"

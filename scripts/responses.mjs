@@ -26,6 +26,11 @@ const IGNORED_HEADERS = new Set(["date", "connection", "keep-alive", "server-tim
 const ERROR_HEADERS = ["allow", "content-range", "retry-after"];
 /** Path of the list of titles. */
 const LIBRARY = "/api/library";
+/**
+ * Milliseconds for which a title with a part that cannot be read may change: nothing of it may be
+ * cached until then.
+ */
+const SETTLING = 61_000;
 /** Differences that are printed. */
 const MOST_PRINTED = 100;
 
@@ -45,7 +50,7 @@ export function entryPoints(base) {
     const more = manifest.includes("?") ? "&" : "?";
     return [manifest, ...queries.map((query) => `${manifest}${more}${query}`)];
   });
-  native.push(".m3u8?hls_minimum_fragment_length=6", ".m3u8?hls_fmp4&hls_minimum_fragment_length=6&vbegin=3");
+  native.push("x-thumbs.vtt", ".m3u8?hls_minimum_fragment_length=6", ".m3u8?hls_fmp4&hls_minimum_fragment_length=6&vbegin=3");
   const nginxVod = [
     ...["master.m3u8", "master.m3u8?hls_fmp4", "index.m3u8", "index-v1-a1.m3u8?hls_fmp4", "iframes-v1.m3u8"],
     ...["tracks/a1/master.m3u8", "clipFrom/3000/clipTo/7000/master.m3u8", `master.m3u8?${filter(FILTERS[0])}`],
@@ -128,7 +133,7 @@ function reasonOf(body) {
 /**
  * Requests everything there is of a server's titles; resolves to the sorted lines of the recording.
  */
-export async function record(server, { titles = [], bodies } = {}) {
+export async function record(server, { titles = [], bodies, wait = settled } = {}) {
   const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENCY });
   const lines = new Map();
   const queue = [];
@@ -175,7 +180,9 @@ export async function record(server, { titles = [], bodies } = {}) {
   };
 
   const listed = await basesOf(server, agent);
-  for (const base of new Set([...listed, ...titles.map(encodeBase)])) {
+  const bases = new Set([...listed, ...titles.map(encodeBase)]);
+  await settle(bases, (base) => send(server, agent, { method: "GET", path: `${base}/.mpd` }), wait);
+  for (const base of bases) {
     for (const path of entryPoints(base)) {
       if (path.includes("?")) add({ method: "GET", path });
       else addProbed(path);
@@ -193,6 +200,21 @@ export async function record(server, { titles = [], bodies } = {}) {
   agent.destroy();
   return [...lines].map(([name, line]) => `${name}\t${line}`).sort();
 }
+
+/**
+ * Has every title loaded, and waits until none changes any more. A title that may still change says
+ * so by `no-store`, so that a recording would depend on the time of its requests.
+ */
+async function settle(bases, request, wait) {
+  let isUnsettled = false;
+  for (const base of bases) {
+    const { status, headers } = await request(base);
+    isUnsettled ||= status === 200 && headers["cache-control"] === "no-store";
+  }
+  if (isUnsettled) await wait();
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, SETTLING));
 
 /** Returns the paths of all titles that a server lists, in all folders. */
 async function basesOf(server, agent) {

@@ -22,6 +22,8 @@ const MPD_BY_NUMBER = `<MPD><Period><AdaptationSet><Representation id="a">
   <SegmentTemplate startNumber="3" initialization="i-$RepresentationID$" media="$Number$.m4s">
     <SegmentTimeline><S t="0" d="4" r="1"/></SegmentTimeline></SegmentTemplate>
   </Representation></AdaptationSet></Period></MPD>`;
+const MPD_OF_PICTURES = `<MPD><Period><AdaptationSet><SegmentTemplate startNumber="1" media="images/x-$RepresentationID$-$Number$.jpg">
+  <SegmentTimeline><S t="0" d="9" r="1"/></SegmentTimeline></SegmentTemplate><Representation id="thumbs=1"/></AdaptationSet></Period></MPD>`;
 const HLS = `#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,URI="a.m3u8"\n#EXT-X-STREAM-INF:BANDWIDTH=1\nv.m3u8?x=1\n`;
 const SMOOTH = `<SmoothStreamingMedia><StreamIndex Url="QualityLevels({bitrate})/Fragments(video={start time})">
   <QualityLevel Bitrate="7"/><QualityLevel Bitrate="9"/><c t="5" d="10"/><c d="3"/></StreamIndex></SmoothStreamingMedia>`;
@@ -46,6 +48,16 @@ describe("links", () => {
 
   it("of an MPD with numbers", () => {
     assert.deepEqual(of("application/dash+xml", MPD_BY_NUMBER), ["/t/i-a", "/t/3.m4s", "/t/4.m4s"]);
+  });
+
+  it("of an MPD with pictures, which have no init segment", () => {
+    assert.deepEqual(of("application/dash+xml", MPD_OF_PICTURES), ["/t/images/x-thumbs=1-1.jpg", "/t/images/x-thumbs=1-2.jpg"]);
+  });
+
+  it("of a playlist with keys, without those of other schemes", () => {
+    const keys = ["skd://1", "data:text/plain;base64,AA==", "keys/1.key"].map((uri) => `#EXT-X-KEY:METHOD=SAMPLE-AES,URI="${uri}"`);
+    const playlist = ["#EXTM3U", ...keys, "#EXTINF:4,", "v-1.ts"].join("\n");
+    assert.deepEqual(of("application/vnd.apple.mpegurl", playlist), ["/t/keys/1.key", "/t/v-1.ts"]);
   });
 
   it("of a playlist, in lines and in attributes", () => {
@@ -132,6 +144,25 @@ function libraryPage(storage, search) {
 }
 
 describe("a recording", () => {
+  it("begins once no title may change any more", async () => {
+    let isSettled = false;
+    const server = createServer((request, response) => {
+      const isLibrary = request.url.startsWith("/api/library");
+      response.setHeader("content-type", isLibrary ? "application/json" : "text/plain");
+      response.setHeader("cache-control", isSettled ? "max-age=60" : "no-store");
+      response.end(isLibrary ? '{"titles":[{"dash":"/film/.mpd"}]}' : "text");
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    try {
+      const wait = async () => void (isSettled = true);
+      const lines = await record(`http://127.0.0.1:${server.address().port}/`, { wait });
+      assert.ok(lines.length > 10);
+      assert.deepEqual(lines.filter((line) => line.includes("no-store")), []);
+    } finally {
+      server.close();
+    }
+  });
+
   it("holds every segment of every manifest, sorted, and is the same each time", async () => {
     let storage = "here";
     const server = createServer((request, response) => {

@@ -2,14 +2,17 @@
 // segments. The readers here share no code with latemux, and follow each format's standard only as
 // far as latemux writes it.
 
+/** The start of URLs that a player does not fetch by HTTP, such as `skd:` and `data:` of keys. */
+const OTHER_SCHEME = /^(?!https?:)[a-z][a-z0-9+.-]*:/i;
+
 /**
  * Returns the URLs in a manifest, resolved against its own; none for a body that is no manifest.
  */
 export function links(url, contentType, body) {
   const read = READERS.find(({ type }) => type.test(contentType ?? ""))?.read;
   if (read === undefined) return [];
-  const found = read(body.toString("utf8")).map((link) => resolve(link, url));
-  return [...new Set(found)];
+  const found = read(body.toString("utf8")).filter((link) => !OTHER_SCHEME.test(link));
+  return [...new Set(found.map((link) => resolve(link, url)))];
 }
 
 /** Returns true if a Content-Type is that of a manifest. */
@@ -28,7 +31,10 @@ const READERS = [
   { type: /f4m/, read: hds },
 ];
 
-/** Reads an MPD (ISO/IEC 23009-1 §5.3.9): templates with a timeline, by time or by number. */
+/**
+ * Reads an MPD (ISO/IEC 23009-1 §5.3.9): templates with a timeline, by time or by number. Those of
+ * pictures have no init segment.
+ */
 function dash(text) {
   const found = [];
   for (const set of elements(parseXml(text), "AdaptationSet")) {
@@ -37,7 +43,8 @@ function dash(text) {
       if (template === undefined) continue;
       const fill = (pattern, values) => pattern.replace(/\$(\w+)\$/g, (all, name) => values[name] ?? all);
       const RepresentationID = representation.attributes.id;
-      found.push(fill(template.attributes.initialization, { RepresentationID }));
+      const { initialization } = template.attributes;
+      if (initialization !== undefined) found.push(fill(initialization, { RepresentationID }));
       let number = Number(template.attributes.startNumber ?? 1);
       for (const time of timeline(elements(template, "S"), "r", (repeat) => Number(repeat ?? 0) + 1)) {
         found.push(fill(template.attributes.media, { RepresentationID, Time: time, Number: number }));
