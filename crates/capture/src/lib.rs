@@ -12,6 +12,7 @@
 //! - `rendition`: the state of one rendition from segment to segment, and joined timelines
 
 mod audio_frames;
+mod error;
 mod flv;
 mod mp4;
 mod nal;
@@ -22,13 +23,15 @@ mod samples;
 mod smooth;
 mod ts;
 
+pub use error::CaptureError;
+use error::at;
+
 use bytes::Bytes;
 use flv::FlvDemuxer;
 use latemux_client::{
     check::{Check, Init},
-    failure::Failure,
     http::{Client, Connection, FailedFetch, Fetched},
-    manifest::{self, MAX_BYTES, ManifestError},
+    manifest::{self, MAX_BYTES},
     presentation::{Container, Index, MediaKind, Presentation, Rendition, RenditionSet, Resource, Segments},
 };
 use latemux_isobmff::Timescale;
@@ -37,44 +40,13 @@ use packed_audio::PackedAudioDemuxer;
 use rendition::{Demuxer, FetchedSegment, Output, RenditionCapture, Timelines};
 use samples::TrackSamples;
 use serde::Serialize;
-use std::{
-    io::{Error, Write},
-    sync::Arc,
-};
+use std::{io::Write, sync::Arc};
 use tokio::time::Instant;
 use ts::TsDemuxer;
 use url::Url;
 
 /// The maximum number of bytes of a segment.
 const MAX_SEGMENT: usize = 1 << 30;
-
-/// An error that ends a capture.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// A request failed, or its body is damaged.
-    #[error(transparent)]
-    Failed(#[from] Failure),
-    /// The manifest at this URL cannot be played.
-    #[error("{0}: {1}")]
-    Manifest(Url, ManifestError),
-    /// The stream cannot be saved in any format.
-    #[error("{0} cannot be captured")]
-    Unsupported(String),
-    /// The stream cannot be saved in the chosen format.
-    #[error("{stream} cannot be saved as .{format}, only as .mp4")]
-    WrongFormat {
-        /// Description of the stream.
-        stream: String,
-        /// Extension of the format.
-        format: &'static str,
-    },
-    /// The output cannot be written.
-    #[error("cannot write")]
-    Write(#[from] Error),
-    /// The list of requests cannot be written.
-    #[error("cannot write the trace")]
-    Trace(#[source] Error),
-}
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,11 +142,6 @@ pub async fn capture(
     done.and(written).and(traced)?;
     capture.captured.tracks = capture.movie.tracks();
     Ok(capture.captured)
-}
-
-fn at(resource: &Resource, failure: Failure) -> Failure {
-    let Failure { reason, detail } = failure;
-    Failure { reason, detail: format!("{}: {detail}", resource.url) }
 }
 
 impl Capture<'_> {
@@ -432,20 +399,6 @@ impl OutputFormat {
             Self::Mp4 => "mp4",
             Self::Ts => "ts",
             Self::Flv => "flv",
-        }
-    }
-}
-
-impl CaptureError {
-    fn unsupported(what: impl Into<String>) -> Self {
-        Self::Unsupported(what.into())
-    }
-
-    /// Adds the URL of the body that failed.
-    fn of(self, resource: &Resource) -> Self {
-        match self {
-            Self::Failed(failure) => Self::Failed(at(resource, failure)),
-            other => other,
         }
     }
 }

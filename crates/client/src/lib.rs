@@ -17,6 +17,7 @@ pub mod failure;
 pub mod flv;
 pub mod http;
 pub mod manifest;
+mod manifest_error;
 pub mod packed_audio;
 pub mod presentation;
 pub mod ts;

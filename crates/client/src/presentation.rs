@@ -1,8 +1,12 @@
 //! The content of a manifest, independent of the protocol: renditions, their segments, and the
 //! address of each segment.
 
-use crate::manifest::{Deferred, Template};
+pub(crate) mod deferred;
+pub(crate) mod template;
+
+pub use deferred::Deferred;
 use std::{fmt, sync::Arc};
+use template::Template;
 use url::Url;
 
 /// A streaming protocol.

@@ -4,9 +4,12 @@ mod index;
 mod link;
 mod load;
 mod part;
+mod place;
 
-pub(crate) use link::Carried;
+pub(crate) use part::Carried;
 pub use part::Part;
+pub use place::Place;
+use place::{POLL, STOP_WAIT};
 
 use crate::{
     Error,
@@ -29,30 +32,6 @@ const INPUT_WAIT: Duration = Duration::from_secs(60);
 
 /// The longest time in which a function must answer.
 const START_WAIT: Duration = Duration::from_secs(30);
-
-/// The time that a function has to end after SIGINT. Engines kill the task after 10 s.
-const STOP_WAIT: Duration = Duration::from_secs(6);
-
-/// The time between two looks.
-const POLL: Duration = Duration::from_millis(20);
-
-/// The place in which tasks run.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// The program `latemux` that is measured.
-    pub latemux: PathBuf,
-    /// The folder for the files of tasks, and for their results.
-    pub folder: PathBuf,
-    /// The folder with titles.
-    pub content: PathBuf,
-}
-
-impl Place {
-    /// Returns the folder of a task's own files.
-    pub(crate) fn own(&self, id: &str) -> PathBuf {
-        self.folder.join(id)
-    }
-}
 
 /// Runs a task until it has ended or `stop` is set, and writes its part of the results.
 ///

@@ -9,6 +9,7 @@
 //! - [`usage`]: the resources that this process and its machine use
 
 pub mod live;
+mod micros;
 mod page;
 pub mod player;
 pub mod report;

@@ -1,9 +1,8 @@
 //! Checks of HDS fragments: boxes, and the FLV tags in their `mdat`.
 
 use super::{
-    BodyCheck, DecodeTimes, Span,
+    body::{BodyCheck, DecodeTimes, Span, collect},
     boxes::{BoxEvent, BoxWalk},
-    collect,
 };
 use crate::{
     failure::{Failure, Reason},

@@ -2,7 +2,7 @@
 //! must lie within the next `mdat`, and the decode times of each track must be continuous.
 
 use super::{
-    BodyCheck, Span,
+    body::{BodyCheck, Span},
     boxes::{BoxEvent, BoxWalk},
 };
 use crate::failure::{Failure, Reason};

@@ -1,7 +1,7 @@
 //! Checks of packed audio: the ID3 tag, and the AAC frames after it. Frames of other codings are
 //! not checked.
 
-use super::{BodyCheck, Span, collect};
+use super::body::{BodyCheck, Span, collect};
 use crate::{
     failure::{Failure, Reason},
     packed_audio::{AAC_SAMPLES, ADTS_HEADER, AdtsHeader, ID3_HEADER, tag_length, time_of},

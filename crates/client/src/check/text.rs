@@ -1,7 +1,7 @@
 //! Checks of timed text documents: WebVTT (W3C) and TTML. Only their form is checked, not their
 //! times.
 
-use super::{BodyCheck, Span};
+use super::body::{BodyCheck, Span};
 use crate::{
     failure::{Failure, Reason},
     manifest::MAX_BYTES,

@@ -1,6 +1,6 @@
 //! Comparison of the times of segments with their manifest and with each other.
 
-use super::Span;
+use super::body::Span;
 use crate::{
     failure::{Failure, Reason},
     presentation::{Container, SegmentGroup, Segments},

@@ -1,7 +1,7 @@
 //! Checks of transport streams: sync bytes, continuity counters, program tables with their CRCs,
 //! and the time stamps of PES packets.
 
-use super::{BodyCheck, DecodeTimes, Span, collect};
+use super::body::{BodyCheck, DecodeTimes, Span, collect};
 use crate::{
     failure::{Failure, Reason},
     ts::{NULL_PID, PACKET, Packet, ProgramTables, SCALE, time_stamps, unwrap_time},

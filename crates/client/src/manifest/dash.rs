@@ -1,10 +1,11 @@
 //! DASH media presentation descriptions (ISO/IEC 23009-1), parsed by `dash-mpd-core`.
 
 use super::{
-    MAX_RENDITIONS, ManifestError, SegmentBudget,
     dash_segments::{Addressing, PeriodRange},
-    join,
+    limits::{MAX_RENDITIONS, SegmentBudget},
+    reference::join,
 };
+use crate::manifest_error::ManifestError;
 use crate::presentation::{
     Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Segments,
 };

@@ -1,9 +1,14 @@
 //! The addressing of a DASH representation's segments (ISO/IEC 23009-1 §5.3.9): `SegmentTemplate`
 //! with a timeline or a duration, `SegmentList`, and `SegmentBase` with a `sidx`.
 
-use super::{Deferred, MAX_SEGMENTS, ManifestError, Reader, SegmentBudget, Template, join, range};
+use super::{
+    limits::{MAX_SEGMENTS, SegmentBudget},
+    reference::{join, range},
+};
+use crate::manifest_error::ManifestError;
 use crate::presentation::{
-    Addresses, ByteRange, Container, Index, Resource, Segment, SegmentGroup, Segments,
+    Addresses, ByteRange, Container, Deferred, Index, Resource, Segment, SegmentGroup, Segments,
+    deferred::ReadSegments, template::Template,
 };
 use bytes::Bytes;
 use dash_mpd_core::{S, SegmentBase, SegmentList, SegmentTemplate};
@@ -254,15 +259,15 @@ fn from_one_file(
     };
     let offset = ticks(one_file.and_then(|one| one.presentationTimeOffset).unwrap_or(0))?;
     let scale = timescale(one_file.and_then(|one| one.timescale))?;
-    let reader = Reader::SegmentIndex(OneFile { url: base.clone(), init, offset: (offset, scale), span });
+    let reader = OneFile { url: base.clone(), init, offset: (offset, scale), span };
     let resource = Resource { url: base.clone(), range: Some(index) };
     Ok(Index::Deferred(Arc::new(Deferred::new(resource, reader))))
 }
 
-impl OneFile {
-    /// Reads the `sidx` at `range` of the file.
-    pub(super) fn read(&self, range: Option<ByteRange>, body: &[u8]) -> Result<Segments, ManifestError> {
-        let at = range.map_or(0, |range| range.first);
+impl ReadSegments for OneFile {
+    /// Reads the `sidx` at the range of the file that `resource` names.
+    fn read(&self, _: &Url, resource: &Resource, body: &[u8]) -> Result<Segments, ManifestError> {
+        let at = resource.range.map_or(0, |range| range.first);
         let body = Bytes::copy_from_slice(body);
         let sidx = Sidx::parse(&body, at)?;
         let size = body.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size));

@@ -1,7 +1,14 @@
 //! HDS manifests (Flash Media Manifest File Format Specification 1.0).
 
-use super::{Deferred, MAX_RENDITIONS, ManifestError, Reader, hds_bootstrap, join};
-use crate::presentation::{Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Resource};
+use super::{
+    hds_bootstrap::{self, Bootstrap},
+    limits::MAX_RENDITIONS,
+    reference::join,
+};
+use crate::manifest_error::ManifestError;
+use crate::presentation::{
+    Deferred, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Resource,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use roxmltree::{Document, Node};
 use std::sync::Arc;
@@ -53,7 +60,7 @@ fn rendition(base: &Url, root: Node<'_, '_>, media: Node<'_, '_>) -> Result<Rend
     let index = match bootstrap.attribute("url") {
         Some(reference) => {
             let resource = Resource { url: join(base, reference)?, range: None };
-            Index::Deferred(Arc::new(Deferred::new(resource, Reader::Bootstrap(fragments))))
+            Index::Deferred(Arc::new(Deferred::new(resource, Bootstrap(fragments))))
         }
         None => {
             let text: String = bootstrap.text().unwrap_or_default().split_whitespace().collect();

@@ -1,8 +1,11 @@
 //! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format
 //! Specification 10.1 §2.11.2).
 
-use super::{ManifestError, SegmentBudget};
-use crate::presentation::{Addresses, Container, Segment, SegmentGroup, Segments};
+use super::limits::SegmentBudget;
+use crate::manifest_error::ManifestError;
+use crate::presentation::{
+    Addresses, Container, Resource, Segment, SegmentGroup, Segments, deferred::ReadSegments,
+};
 use bytes::Bytes;
 use latemux_isobmff::{Error, cursor::Cursor};
 use std::sync::Arc;
@@ -24,6 +27,16 @@ struct FragmentRun {
     timestamp: u64,
     duration: u32,
     discontinuity: u8,
+}
+
+/// Reads bootstrap information of fragments at an address, to which players append their numbers.
+#[derive(Debug)]
+pub(super) struct Bootstrap(pub(super) Url);
+
+impl ReadSegments for Bootstrap {
+    fn read(&self, _: &Url, _: &Resource, body: &[u8]) -> Result<Segments, ManifestError> {
+        read(&self.0, body)
+    }
 }
 
 pub(super) fn read(fragments: &Url, bytes: &[u8]) -> Result<Segments, ManifestError> {

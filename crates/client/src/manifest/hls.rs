@@ -1,9 +1,13 @@
 //! HLS playlists (RFC 8216), parsed by `m3u8-rs`.
 
-use super::{Deferred, MAX_RENDITIONS, MAX_SEGMENTS, ManifestError, Reader, join};
+use super::{
+    limits::{MAX_RENDITIONS, MAX_SEGMENTS},
+    reference::join,
+};
+use crate::manifest_error::ManifestError;
 use crate::presentation::{
-    Addresses, ByteRange, Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
-    Resource, Segment, SegmentGroup, Segments,
+    Addresses, ByteRange, Container, Deferred, Index, MediaKind, Presentation, Protocol, Rendition,
+    RenditionSet, Resource, Segment, SegmentGroup, Segments, deferred::ReadSegments,
 };
 use m3u8_rs::{
     AlternativeMedia, AlternativeMediaType, Key, KeyMethod, Map, MasterPlaylist, MediaPlaylist, MediaSegment,
@@ -32,7 +36,18 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
     Ok(Presentation { protocol: Protocol::Hls, sets })
 }
 
-pub(super) fn media_playlist(url: &Url, text: &str) -> Result<Segments, ManifestError> {
+/// Reads media playlists.
+#[derive(Debug)]
+struct PlaylistReader;
+
+impl ReadSegments for PlaylistReader {
+    fn read(&self, url: &Url, _: &Resource, body: &[u8]) -> Result<Segments, ManifestError> {
+        let text = std::str::from_utf8(body).map_err(|_| ManifestError::invalid("not UTF-8"))?;
+        media_playlist(url, text)
+    }
+}
+
+fn media_playlist(url: &Url, text: &str) -> Result<Segments, ManifestError> {
     match parse(text)? {
         Playlist::MediaPlaylist(media) => segments(url, &media),
         Playlist::MasterPlaylist(_) => {
@@ -107,7 +122,7 @@ fn default_of<'a>(
 
 fn rendition(url: &Url, reference: &str, bandwidth: u64) -> Result<Rendition, ManifestError> {
     let resource = Resource { url: join(url, reference)?, range: None };
-    let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
+    let index = Index::Deferred(Arc::new(Deferred::new(resource, PlaylistReader)));
     Ok(Rendition { name: reference.to_owned(), bandwidth, index, coding: None })
 }
 

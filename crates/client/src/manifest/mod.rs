@@ -8,69 +8,16 @@ mod dash_segments;
 mod hds;
 mod hds_bootstrap;
 mod hls;
+mod limits;
+mod reference;
 mod smooth;
-mod template;
 
-pub(crate) use template::Template;
+pub use crate::{manifest_error::ManifestError, presentation::deferred::Deferred};
+pub use limits::{MAX_BYTES, MAX_SEGMENTS};
 
-use crate::presentation::{ByteRange, Presentation, Resource, Segments};
+use crate::presentation::Presentation;
 use roxmltree::{Document, ParsingOptions};
 use url::Url;
-
-/// The maximum number of bytes of a manifest, playlist or segment index.
-pub const MAX_BYTES: usize = 16 << 20;
-
-/// The maximum number of segments of a rendition.
-pub const MAX_SEGMENTS: usize = 1 << 18;
-
-/// The maximum number of renditions of a set.
-pub(crate) const MAX_RENDITIONS: usize = 512;
-
-/// The maximum number of segments of all renditions together.
-pub(crate) const MAX_ALL_SEGMENTS: usize = 1 << 20;
-
-/// The reason why a manifest cannot be played.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ManifestError {
-    /// The manifest is damaged, or does not follow its standard.
-    #[error("{0}")]
-    Invalid(String),
-    /// The manifest is valid, but uses a feature that is not supported.
-    #[error("{0} is not supported")]
-    Unsupported(String),
-    /// The manifest exceeds a limit.
-    #[error("more than {limit} {what}")]
-    TooMuch {
-        /// The kind of items of which there are too many.
-        what: &'static str,
-        /// The maximum number of such items.
-        limit: usize,
-    },
-}
-
-impl ManifestError {
-    /// Returns the stable name for reports.
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "manifest_invalid",
-            Self::Unsupported(_) => "manifest_unsupported",
-            Self::TooMuch { .. } => "manifest_too_large",
-        }
-    }
-
-    pub(crate) fn invalid(what: impl Into<String>) -> Self {
-        Self::Invalid(what.into())
-    }
-
-    /// Refuses a time, a byte or a segment number that is too large for any media.
-    pub(crate) fn beyond(what: &str) -> Self {
-        Self::Invalid(format!("{what} that is too large"))
-    }
-
-    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
-        Self::Unsupported(what.into())
-    }
-}
 
 /// Reads a manifest. Its content determines the protocol. `url` is its address after redirects.
 ///
@@ -93,45 +40,6 @@ pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
         "manifest" => hds::read(url, &document(text)?),
         "" => Err(ManifestError::invalid("neither a playlist nor XML")),
         other => Err(ManifestError::invalid(format!("not a manifest: XML whose root element is {other}"))),
-    }
-}
-
-/// A list of segments that must be fetched separately.
-#[derive(Debug, Clone)]
-pub struct Deferred {
-    /// The address of the list.
-    pub resource: Resource,
-    reader: Reader,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) enum Reader {
-    /// An HLS media playlist.
-    MediaPlaylist,
-    /// The `sidx` of a DASH representation.
-    SegmentIndex(dash_segments::OneFile),
-    /// HDS bootstrap information, with the fragments' address without their numbers.
-    Bootstrap(Url),
-}
-
-impl Deferred {
-    pub(crate) const fn new(resource: Resource, reader: Reader) -> Self {
-        Self { resource, reader }
-    }
-
-    /// Reads the list. `url` is its address after redirects.
-    pub fn read(&self, url: &Url, body: &[u8]) -> Result<Segments, ManifestError> {
-        if body.len() > MAX_BYTES {
-            return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });
-        }
-        match &self.reader {
-            Reader::MediaPlaylist => {
-                let text = std::str::from_utf8(body).map_err(|_| ManifestError::invalid("not UTF-8"))?;
-                hls::media_playlist(url, text)
-            }
-            Reader::SegmentIndex(file) => file.read(self.resource.range, body),
-            Reader::Bootstrap(fragments) => hds_bootstrap::read(fragments, body),
-        }
     }
 }
 
@@ -159,43 +67,6 @@ fn document(text: &str) -> Result<Document<'_>, ManifestError> {
         ..ParsingOptions::default()
     };
     Document::parse_with_options(text, options).map_err(|error| ManifestError::invalid(error.to_string()))
-}
-
-/// Resolves a reference in a manifest.
-fn join(base: &Url, reference: &str) -> Result<Url, ManifestError> {
-    let url = base.join(reference.trim());
-    let url = url.map_err(|error| ManifestError::invalid(format!("{reference}: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(ManifestError::unsupported(format!("the URL scheme {}", url.scheme())));
-    }
-    Ok(url)
-}
-
-fn range(text: &str) -> Result<ByteRange, ManifestError> {
-    ByteRange::parse(text).ok_or_else(|| ManifestError::invalid(format!("{text} is not a byte range")))
-}
-
-/// The number of segments that a presentation may still have.
-#[derive(Debug)]
-struct SegmentBudget(usize);
-
-impl Default for SegmentBudget {
-    fn default() -> Self {
-        Self(MAX_ALL_SEGMENTS)
-    }
-}
-
-impl SegmentBudget {
-    /// Subtracts `count` segments of one rendition. Fails if a limit is exceeded.
-    fn take(&mut self, count: u64) -> Result<usize, ManifestError> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        if count > MAX_SEGMENTS {
-            return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
-        }
-        let left = self.0.checked_sub(count);
-        self.0 = left.ok_or(ManifestError::TooMuch { what: "segments", limit: MAX_ALL_SEGMENTS })?;
-        Ok(count)
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Smooth Streaming client manifests ([MS-SSTR] 2.2.2).
 
-use super::{MAX_RENDITIONS, ManifestError, SegmentBudget, Template};
+use super::limits::{MAX_RENDITIONS, SegmentBudget};
+use crate::manifest_error::ManifestError;
 use crate::presentation::{
     Addresses, Container, DeclaredCoding, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
-    Segment, SegmentGroup, Segments,
+    Segment, SegmentGroup, Segments, template::Template,
 };
 use roxmltree::{Document, Node};
 use std::{str::FromStr, sync::Arc};

@@ -1,6 +1,6 @@
 //! Index MP4s that name storage itself, so that media does not pass the cache of index MP4s.
 
-use super::Place;
+use super::place::Place;
 use crate::{
     Error,
     process::{Process, command},

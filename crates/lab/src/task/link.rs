@@ -1,10 +1,12 @@
 //! A link: a TCP relay with a rate and a round-trip time.
 
-use super::{POLL, Part, Place};
+use super::{
+    part::{Carried, Part},
+    place::{POLL, Place},
+};
 use crate::{Error, bytes_per_second, nbmp};
 use latemux_link::{Distance, Link};
 use latemux_quantity::TimeSpan;
-use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -13,23 +15,6 @@ use std::{
 
 /// The bytes that may pass at once after a pause.
 const BURST: u64 = 128 << 10;
-
-/// A state of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Carried {
-    /// The time in seconds since 1970.
-    pub time: f64,
-    /// The bytes that have been carried to readers until then.
-    pub bytes: u64,
-}
-
-impl Carried {
-    /// Returns the state at this moment.
-    pub(crate) fn now(bytes: u64) -> Self {
-        Self { time: super::load::wall_clock(), bytes }
-    }
-}
 
 /// Runs a link until `stop` is set.
 pub(super) fn run(

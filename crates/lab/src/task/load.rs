@@ -1,6 +1,9 @@
 //! The load: `latemux load` with the URLs of a title.
 
-use super::{POLL, Part, Place};
+use super::{
+    part::{Part, wall_clock},
+    place::{POLL, Place, STOP_WAIT},
+};
 use crate::{
     Error,
     content::Paths,
@@ -13,7 +16,7 @@ use std::{
     process::Stdio,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::sleep,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 /// The time between the load that fills caches and the measured load. What the first has caused
@@ -22,12 +25,6 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// The folder of the results of `latemux load`, in the folder of the task.
 pub(crate) const RESULTS: &str = "results";
-
-/// Returns the time in seconds since 1970, as logs state it.
-#[expect(clippy::disallowed_methods, reason = "logs of several programs are compared by their times")]
-pub(super) fn wall_clock() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
 
 /// Runs the load to its end, or until `stop` is set.
 pub(super) fn run(
@@ -103,7 +100,7 @@ fn perform(
     while process.ended().is_none() {
         if stop.load(Relaxed) {
             process.interrupt();
-            process.wait(super::STOP_WAIT);
+            process.wait(STOP_WAIT);
             return Ok(());
         }
         sleep(POLL);

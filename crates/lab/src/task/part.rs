@@ -2,7 +2,11 @@
 
 use crate::{Error, function::Function, http, machine::own_ticks};
 use serde::{Deserialize, Serialize};
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// Clock ticks per second in procfs (`USER_HZ`), which is 100 on every Linux.
 const TICKS: f64 = 100.0;
@@ -18,7 +22,7 @@ pub struct Part {
     /// The responses of a server, in the order in which they ended.
     pub responses: Vec<Response>,
     /// The bytes that a link has carried to its reader, as they grew.
-    pub carried: Vec<super::Carried>,
+    pub carried: Vec<Carried>,
     /// The time at which the measured load began, in seconds since 1970.
     pub measured_from: f64,
     /// The processor time of the function in seconds.
@@ -42,6 +46,29 @@ pub struct Response {
     pub cache: String,
     /// The path with its query.
     pub uri: String,
+}
+
+/// A state of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carried {
+    /// The time in seconds since 1970.
+    pub time: f64,
+    /// The bytes that have been carried to readers until then.
+    pub bytes: u64,
+}
+
+impl Carried {
+    /// Returns the state at this moment.
+    pub(crate) fn now(bytes: u64) -> Self {
+        Self { time: wall_clock(), bytes }
+    }
+}
+
+/// Returns the time in seconds since 1970, as logs state it.
+#[expect(clippy::disallowed_methods, reason = "logs of several programs are compared by their times")]
+pub(super) fn wall_clock() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 impl Part {

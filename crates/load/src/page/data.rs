@@ -1,9 +1,6 @@
 //! The data that the page shows. `web/src/load/data.ts` declares the same.
 
-use crate::{
-    report::generator_notes,
-    results::{Histogram, Part, Requests},
-};
+use crate::results::{Histogram, Part, Requests, generator_notes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -184,7 +184,7 @@ impl<'a> Viewing<'a> {
     }
 
     fn waited(&mut self, why: Wait, waited: Duration) {
-        let micros = crate::results::micros(waited);
+        let micros = crate::micros::micros(waited);
         // A wait after a seek does not lower quality.
         if why != Wait::Seek {
             self.tally.waited += waited.as_secs_f64();

@@ -1,9 +1,8 @@
 //! Results as the page of a run, in one file that opens from disk.
 
-use super::generator;
 use crate::{
     page::{PlayerCounts, Quantiles, Sample, Sums, Totals, with_data},
-    results::{Histogram, Run},
+    results::{Histogram, Run, generator},
 };
 use serde::Serialize;
 

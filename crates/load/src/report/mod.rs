@@ -10,4 +10,3 @@ pub use comparison::{ComparedMeasure, compare, comparison, comparison_csv};
 pub use html::page;
 pub use statistics::{Estimate, Ratio};
 pub use summary::summary;
-pub(crate) use summary::{generator, generator_notes};

@@ -1,14 +1,16 @@
 //! The results of a run. Parts that several machines measured add up exactly.
 
+mod generator_notes;
 mod histogram;
 mod part;
 mod recorder;
 mod steps;
 mod streams;
 
+pub use crate::usage::Generator;
+pub(crate) use generator_notes::{generator, generator_notes};
 pub use histogram::Histogram;
-pub use part::{Generator, MAX_PART, Part, Run};
-pub(crate) use recorder::micros;
+pub use part::{MAX_PART, Part, Run};
 pub use recorder::{PlayerEnd, Recorder};
 pub use steps::{Plateau, StepResults};
 pub use streams::{CompetingResults, StreamResults, fairness};

@@ -1,7 +1,7 @@
 //! The part of a run that one machine measured, as a file, and the sum of all parts.
 
 use super::{Results, add};
-use crate::usage::{Counters, HostRecord};
+use crate::usage::{Counters, Generator, HostRecord};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,25 +56,6 @@ pub struct Part {
     /// The metrics of servers before and after the run, by their URL.
     #[serde(default)]
     pub counters: BTreeMap<String, Counters>,
-}
-
-/// The resources that the load generator used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Generator {
-    /// The processor time in milliseconds.
-    pub cpu: u64,
-    /// The number of cores it could use.
-    pub cores: u64,
-    /// The maximum memory in bytes.
-    pub memory: u64,
-    /// The time that runnable threads waited for a core, in milliseconds.
-    #[serde(default)]
-    pub waited: u64,
-    /// The time in which threads used or waited for more than nine tenths of the cores, in
-    /// milliseconds. For several machines, this is the maximum.
-    #[serde(default)]
-    pub saturated: u64,
 }
 
 impl Part {

@@ -1,6 +1,7 @@
 //! The collection of measurements while a run lasts.
 
 use super::{Counts, Histogram, Plateau, Players, Requests, Results, StepResults, StreamResults};
+use crate::micros::micros;
 use latemux_client::{
     failure::{Failure, Reason},
     http::{FailedFetch, Fetched},
@@ -235,11 +236,6 @@ impl Recorder {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns whole microseconds.
-pub(crate) fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

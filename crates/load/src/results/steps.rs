@@ -1,6 +1,7 @@
 //! Requests by the step of a run.
 
-use super::{Requests, micros};
+use super::Requests;
+use crate::micros::micros;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

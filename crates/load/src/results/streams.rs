@@ -1,6 +1,7 @@
 //! Measurements of request–response streams, and of plain downloads beside them.
 
-use super::{Histogram, Requests, add, micros};
+use super::{Histogram, Requests, add};
+use crate::micros::micros;
 use latemux_client::http::{ChunkTally, ChunkedFetch};
 use serde::{Deserialize, Serialize};
 

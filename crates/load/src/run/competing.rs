@@ -2,8 +2,9 @@
 
 use super::{Plan, SinglePlan, run, run_single};
 use crate::{
+    micros::micros,
     player::{Abr, Behaviour, Session},
-    results::{CompetingResults, Recorder, micros},
+    results::{CompetingResults, Recorder},
 };
 use latemux_client::http::Client;
 use std::sync::Arc;

@@ -1,14 +1,15 @@
 //! The resources that this process, its machine and others use, and the counters of servers.
 
 mod counters;
+mod generator;
 mod host;
 mod host_record;
 
+use crate::micros::micros;
 pub use counters::{Counters, Readings, read_metrics};
+pub use generator::Generator;
 pub use host::{Host, HostUse, Traffic};
 pub use host_record::{HostRecord, HostRecorder, HostSample, HostTotals};
-
-use crate::results::Generator;
 use std::{collections::BTreeMap, fs, time::Duration};
 use tokio::time::Instant;
 
@@ -61,7 +62,7 @@ impl Meter {
         let waited = grown.sum::<u64>() / 1_000_000;
         let cpu = cpu();
         let used = cpu.saturating_sub(self.cpu);
-        let whole = crate::results::micros(passed) * self.cores / 1000;
+        let whole = micros(passed) * self.cores / 1000;
         let part = |milliseconds: u64| milliseconds as f64 / whole.max(1) as f64;
         if part(used + waited) > LIMIT {
             self.saturated += passed;

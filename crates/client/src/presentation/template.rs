@@ -1,6 +1,6 @@
 //! Templates of addresses (ISO/IEC 23009-1 §5.3.9.4.4; [MS-SSTR] 3.1.4.2).
 
-use super::ManifestError;
+use crate::manifest_error::ManifestError;
 
 /// A template, split at its identifiers.
 #[derive(Debug, Clone, PartialEq, Eq)]
