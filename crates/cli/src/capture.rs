@@ -1,6 +1,6 @@
 //! `latemux capture`: saves a stream as a client receives it.
 
-use crate::{location::http_url, serve::say, signals::stop_signal, trust::TrustFlags};
+use crate::{location::http_url, signals::stop_signal, standard_output::say, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args as ClapArgs;
 use latemux_capture::{CaptureOptions, CaptureSummary, OutputFormat, capture};
@@ -20,7 +20,7 @@ use std::{
 ///
 /// The stream is DASH, HLS, Smooth Streaming or HDS. Its segments are fetched one after the other,
 /// and checked. The samples are those that the server sends, unchanged. The first failure ends the
-/// capture; the whole fragments received until then stay in FILE.part.
+/// capture; the complete fragments received until then stay in FILE.part.
 ///
 /// The extension of the output selects the format: .mp4, .m4v, .m4a or none for an MP4, which any
 /// stream can be saved as; .ts for the packets of HLS; .flv for the tags of HDS.

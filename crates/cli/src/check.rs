@@ -4,7 +4,8 @@ use crate::{
     cache_folder,
     config::Config,
     disk_space, log,
-    serve::{ask, read_tls, read_token, say},
+    serve::{ask, read_tls, read_token},
+    standard_output::say,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;

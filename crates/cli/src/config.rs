@@ -5,7 +5,8 @@
 
 use crate::{
     address::{ListenAddress, ListenAddresses},
-    args, cache_folder,
+    cache_folder,
+    serve_flags::ServeFlags,
 };
 use anyhow::{Context, Result, ensure};
 use latemux_cache::{Cache, Records};
@@ -92,7 +93,7 @@ impl Default for Log {
 
 impl Config {
     /// Reads the configuration file, if one is named, and applies the flags.
-    pub(crate) fn load(flags: &args::Serve) -> Result<Self> {
+    pub(crate) fn load(flags: &ServeFlags) -> Result<Self> {
         let mut config = match &flags.config {
             Some(path) => Self::read(path)?,
             None => Self::default(),
@@ -138,7 +139,7 @@ impl Config {
         Ok(toml::from_str(text)?)
     }
 
-    fn apply(&mut self, flags: &args::Serve) {
+    fn apply(&mut self, flags: &ServeFlags) {
         fn set<T: Clone>(field: &mut T, flag: Option<T>) {
             if let Some(value) = flag {
                 *field = value;
@@ -242,7 +243,7 @@ mod tests {
     use latemux_storage::StreamCount;
     use std::time::Duration;
 
-    fn flags(line: &str) -> args::Serve {
+    fn flags(line: &str) -> ServeFlags {
         let args = Args::try_parse_from(line.split_whitespace()).unwrap();
         match args.command {
             Command::Serve(serve) => *serve,

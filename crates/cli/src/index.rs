@@ -1,18 +1,38 @@
 //! `latemux index`: writes an index MP4 of a file, from its headers alone.
 
 use crate::{
-    args,
     location::relative,
     read_index::{Depth, read},
-    serve::say,
+    standard_output::say,
+    storage_flags::StorageFlags,
 };
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use latemux_index::title::refusal;
 use latemux_origin::relative_url;
 use latemux_storage::write::destination;
 
+/// Write an index MP4: a small file that makes the first request of a title fast
+///
+/// It holds the sample tables of a media file, and points at the media. Servers use it instead of
+/// the media file's own tables.
+#[derive(Debug, Args)]
+pub(crate) struct Index {
+    /// Path or URL of the media file: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    pub(crate) source: String,
+    /// Output: a path, or s3://…, gs://… or az://… [default: movie.index.mp4 beside the file]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Path or URL of the media, to be written into the index. Needed if the media is not in the
+    /// folder of the index or below it. Servers must be configured to allow this location
+    #[arg(long, value_name = "URL")]
+    pub(crate) location: Option<String>,
+    #[command(flatten)]
+    pub(crate) storage: StorageFlags,
+}
+
 /// Writes the index completely, or not at all.
-pub(crate) fn run(flags: &args::Index) -> Result<()> {
+pub(crate) fn run(flags: &Index) -> Result<()> {
     let options = flags.storage.options();
     let output = flags.output.clone().unwrap_or_else(|| default_output(&flags.source));
     let (location, path) = match &flags.location {

@@ -1,8 +1,12 @@
 //! `latemux inspect`: shows the tracks of a file or title, their bit rates in manifests, and the
 //! problems found.
 
-use crate::{args, captions, location::error_at, serve::say};
+use crate::{
+    captions, location::error_at, serve_flags::segment_duration, standard_output::say,
+    storage_flags::StorageFlags,
+};
 use anyhow::{Result, ensure};
+use clap::Args;
 use latemux_index::{
     Title,
     media::{IndexSource, MediaIndex, Role, Samples, TrackKind},
@@ -14,6 +18,7 @@ use latemux_packager::{
     carry::{Protocol, carries},
     sizes::Bitrate,
 };
+use latemux_quantity::TimeSpan;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -25,8 +30,26 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
     ("hds", Protocol::Hds),
 ];
 
+/// Show the tracks, segments and problems of a file or folder
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// Path or URL: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    pub(crate) target: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Find closed captions: reads up to 8 segments of each video, of 16 MiB at most
+    #[arg(long)]
+    pub(crate) captions: bool,
+    /// Target duration of segments
+    #[arg(long, value_name = "DURATION", default_value_t = segment_duration())]
+    pub(crate) segment_duration: TimeSpan,
+    #[command(flatten)]
+    pub(crate) storage: StorageFlags,
+}
+
 /// Prints the report.
-pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
+pub(crate) fn run(flags: &Inspect) -> Result<()> {
     let duration = flags.segment_duration;
     ensure!(
         OriginConfig::SEGMENT_DURATIONS.contains(&duration.0),

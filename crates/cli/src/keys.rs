@@ -1,6 +1,6 @@
 //! `latemux keys`: makes a file of random keys for encrypted titles, or lists the keys of a title.
 
-use crate::{config::Config, serve::say};
+use crate::{config::Config, standard_output::say};
 use anyhow::{Context, Result, anyhow};
 use clap::Args as ClapArgs;
 use latemux_origin::{Origin, check_keys};
@@ -20,7 +20,7 @@ use std::{
 /// overwritten.
 ///
 /// With a title, asks for its keys as `serve` would, and lists for each track its key ID, scheme
-/// and DRM systems in each protocol. Keys themselves are never shown. Fails if one is missing.
+/// and DRM systems in each protocol. Keys themselves are never shown. Fails if a key is missing.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Keys {
     /// Title as in URLs, such as films/a.mp4

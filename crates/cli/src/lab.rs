@@ -1,6 +1,6 @@
 //! `latemux lab`: the published experiments.
 
-use crate::{serve::say, signals::stop_signal};
+use crate::{signals::stop_signal, standard_output::say};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
@@ -109,8 +109,9 @@ enum Net {
 
 /// Sum up the results of a run: write report.html, and summary.csv with a line for each cell
 ///
-/// Repeated measurements have a mean and half of its 95 % confidence interval (Student's t). Claims
-/// of experiments hold, are open or are contradicted. Both files are written to the first folder.
+/// If a cell was measured repeatedly, the report states the mean and half the width of its 95 %
+/// confidence interval (Student's t). For each claim of an experiment, it says whether the results
+/// confirm it, contradict it or leave it open. Both files are written to the first folder.
 #[derive(Debug, ClapArgs)]
 struct Report {
     /// Folders that `lab run --out` wrote, each with the part of one machine
@@ -120,7 +121,7 @@ struct Report {
 
 /// Send a workflow document to an NBMP engine, such as one on Kubernetes
 ///
-/// The engine must know the functions, and must be able to start `latemux lab task`. Prints the id
+/// The engine must know the functions, and must be able to start `latemux lab task`. Prints the ID
 /// of the workflow.
 #[derive(Debug, ClapArgs)]
 struct Submit {
@@ -163,7 +164,7 @@ struct Experiments {
     /// Factor of durations, numbers of requests and lengths of titles, from 0 to 1
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     scale: f64,
-    /// Measure only the cells with these values of an axis; can be repeated
+    /// Use only the cells with these values of an axis; can be repeated
     #[arg(long, value_name = "AXIS=VALUE,…")]
     only: Vec<String>,
 }

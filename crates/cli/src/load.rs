@@ -1,6 +1,7 @@
 //! `latemux load`: simulated viewers of any server.
 
 mod flags;
+mod job;
 mod monitor;
 mod observed;
 mod result_store;
@@ -8,15 +9,16 @@ mod url_list;
 
 pub(crate) use flags::Load;
 
-use crate::{open_files, serve::say, signals::stop_signal};
+use crate::{open_files, signals::stop_signal, standard_output::say};
 use anyhow::{Context, Result, bail, ensure};
 
+use job::Job;
 use latemux_client::http::Client;
 use latemux_load::{
     player::Session,
     report::summary,
-    results::{Part, Plateau, Recorder, Run},
-    run::{self, Competing, Plan, SinglePlan, plateaus},
+    results::{Part, Recorder, Run},
+    run::{self, Competing},
     usage::Host,
 };
 use latemux_quantity::millis;
@@ -28,38 +30,8 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// The sockets of a player: one for video, one for audio.
-const SOCKETS: u64 = 2;
-
 /// The number of other open files of the process.
 const FILES: u64 = 64;
-
-/// The kind of run.
-enum Job {
-    Players(Plan),
-    Single(SinglePlan),
-}
-
-impl Job {
-    /// Returns the maximum number of connections at a time.
-    fn connections(&self, streams: Option<usize>) -> u64 {
-        let (count, steps, sockets) = match self {
-            Self::Players(plan) => (plan.players, &plan.steps, SOCKETS),
-            Self::Single(plan) => (plan.concurrency, &plan.steps, 1),
-        };
-        // A connection for chunks may be replaced before the server has closed the old one.
-        let sockets = sockets.saturating_add(streams.map_or(0, |streams| streams as u64 * 2));
-        let level = steps.iter().map(|step| step.level).max().unwrap_or(count);
-        level.saturating_mul(sockets)
-    }
-
-    fn plateaus(&self) -> Vec<Plateau> {
-        match self {
-            Self::Players(plan) => plateaus(&plan.steps, plan.ramp),
-            Self::Single(plan) => plateaus(&plan.steps, plan.ramp),
-        }
-    }
-}
 
 /// Runs until all players have ended, the duration is over, or a signal stops it.
 pub(crate) fn run(flags: &Load) -> Result<()> {

@@ -26,9 +26,13 @@ mod reload;
 mod report;
 mod restore;
 mod serve;
+mod serve_flags;
 mod signals;
+mod standard_output;
+mod storage_flags;
 mod thumbnails;
 mod trust;
+mod version;
 
 use clap::Parser;
 use std::{io, process::ExitCode};

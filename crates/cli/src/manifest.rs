@@ -1,19 +1,33 @@
 //! `latemux manifest`: writes a server manifest of the tracks in some files.
 
 use crate::{
-    args,
     location::relative,
     read_index::{Depth, read},
-    serve::say,
+    standard_output::say,
+    storage_flags::StorageFlags,
 };
 use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
 use latemux_index::title::refusal;
 use latemux_origin::relative_url;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestTrack, parse, write};
 use latemux_storage::write::destination;
 
+/// Write a server manifest (.ism), which makes one title of several files
+#[derive(Debug, Args)]
+pub(crate) struct Manifest {
+    /// Output: title.ism, or s3://…, gs://… or az://…
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: String,
+    /// Media files or index MP4s, in the folder of the manifest or below it
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) sources: Vec<String>,
+    #[command(flatten)]
+    pub(crate) storage: StorageFlags,
+}
+
 /// Writes the manifest completely, or not at all.
-pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
+pub(crate) fn run(flags: &Manifest) -> Result<()> {
     let options = flags.storage.options();
     let to = destination(&flags.output, &options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -29,7 +29,7 @@ pub(crate) struct Man {
 pub(crate) fn write_completions(flags: &Completions) -> Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(flags.shell, &mut args::Args::command(), "latemux", &mut text);
-    crate::serve::say(&String::from_utf8(text)?)
+    crate::standard_output::say(&String::from_utf8(text)?)
 }
 
 /// Writes the manual pages into a folder.

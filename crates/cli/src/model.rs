@@ -2,7 +2,7 @@
 
 mod sweep;
 
-use crate::serve::say;
+use crate::standard_output::say;
 use anyhow::{Result, ensure};
 use clap::{Args as ClapArgs, Subcommand};
 use latemux_quantity::{BitRate, ByteSize, TimeSpan};

@@ -4,18 +4,20 @@ mod choice;
 mod write;
 
 use crate::{
-    args,
     config::Config,
     location::{error_at, relative},
     manifest::warn,
     read_index::progress,
-    serve::say,
     signals::stop_signal,
+    standard_output::say,
+    storage_flags::StorageFlags,
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use choice::{Job, jobs};
+use clap::Args;
 use indicatif::ProgressBar;
 use latemux_origin::{LoadedTitle, Origin, OriginConfig, check_keys};
+use latemux_quantity::TimeSpan;
 use latemux_storage::{
     Key, Storage,
     write::{Writer, destination},
@@ -32,8 +34,53 @@ struct Packing {
     bar: ProgressBar,
 }
 
+/// Write a title as CMAF files, or as one ismv file
+///
+/// The files hold the same segments that `serve` sends for the same target duration, and an index
+/// of them: CMAF track files (ftyp, moov, sidx, segments), or with --ismv one file of Smooth
+/// Streaming fragments (ftyp, moov, fragments, mfra).
+///
+/// A CMAF file holds one track. An output named .cmfv, .cmfa or .cmft takes the video, audio or
+/// text track of its source. If there are several such tracks, choose one with --track, or write
+/// one file for each: `-o out/` names the files after their tracks and bit rates
+/// (out/video-1200k.cmfv, out/audio_eng-128k.cmfa), and `-o 'out/film-{track}.{ext}'` follows the
+/// given pattern. An ismv file holds all tracks that Smooth Streaming can carry.
+///
+/// A file appears only when it is complete. Several files appear together at the end.
+#[derive(Debug, Args)]
+pub(crate) struct Pack {
+    /// Path or URL of a title: a media file, an index MP4, a server manifest (.ism), or a folder of
+    /// files that play together. With --config, the title as in URLs
+    pub(crate) source: String,
+    /// Configuration file (TOML). The title is written as `serve` would send it: from the
+    /// `source` of the file, and encrypted if a [[drm]] rule matches it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, there is
+    /// one file for each track
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: String,
+    /// Target duration of segments. A segment begins at the first sync sample at or after each
+    /// multiple of this duration [default: that of the configuration, or else 4s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) fragment: Option<TimeSpan>,
+    /// Write one Smooth Streaming file of all tracks, with tfxd and mfra
+    #[arg(long)]
+    pub(crate) ismv: bool,
+    /// Write only this track: video, audio or text, or its name in URLs (audio_eng, video=1200000);
+    /// can be repeated
+    #[arg(long, value_name = "TRACK")]
+    pub(crate) track: Vec<String>,
+    /// Path or host[:port] that an index MP4 or server manifest may point to, besides its own
+    /// folder; can be repeated
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) allow: Vec<String>,
+    #[command(flatten)]
+    pub(crate) storage: StorageFlags,
+}
+
 /// Writes all files, or none.
-pub(crate) fn run(flags: &args::Pack) -> Result<()> {
+pub(crate) fn run(flags: &Pack) -> Result<()> {
     let mut config = flags.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
     flags.storage.apply(&mut config.storage);
     let origin = &mut config.origin;
@@ -56,7 +103,7 @@ pub(crate) fn run(flags: &args::Pack) -> Result<()> {
 }
 
 /// Opens the storage of a title, and returns the base of the title in it.
-fn open(flags: &args::Pack, config: &Config) -> Result<(Arc<dyn Storage>, Key)> {
+fn open(flags: &Pack, config: &Config) -> Result<(Arc<dyn Storage>, Key)> {
     let title = flags.source.trim_end_matches('/');
     if flags.config.is_none() {
         return Ok(latemux_storage::open::open_object(title, &config.storage)?);
@@ -66,7 +113,7 @@ fn open(flags: &args::Pack, config: &Config) -> Result<(Arc<dyn Storage>, Key)> 
     Ok((latemux_storage::open_mirrored(from, &config.storage)?, key))
 }
 
-async fn pack(flags: &args::Pack, config: Config) -> Result<String> {
+async fn pack(flags: &Pack, config: Config) -> Result<String> {
     let stop = stop_signal()?;
     tokio::pin!(stop);
     let options = config.storage.clone();

@@ -4,7 +4,7 @@
 //! Everything that can fail is done before anything changes, so a mistake leaves the earlier
 //! configuration in use.
 
-use crate::{args, config::Config, log, serve::Opened};
+use crate::{config::Config, log, serve::Opened, serve_flags::ServeFlags};
 use anyhow::{Context, Result};
 use latemux_cache::{Cache, Records};
 use latemux_origin::{Origin, Resources};
@@ -19,7 +19,7 @@ const OUTSIDE_ORIGIN: [&str; 5] = ["tls.", "log.", "listen", "admin", "cache."];
 
 /// A running server, as far as a reload may change it.
 pub(crate) struct Reloader {
-    pub(crate) flags: args::Serve,
+    pub(crate) flags: ServeFlags,
     /// The configuration in use.
     pub(crate) config: Config,
     pub(crate) opened: Opened,
@@ -110,7 +110,7 @@ struct Loaded {
     changed: Vec<String>,
 }
 
-fn load(flags: &args::Serve, running: &Config) -> Result<Loaded> {
+fn load(flags: &ServeFlags, running: &Config) -> Result<Loaded> {
     let read = Config::load(flags)?;
     let mut config = read.clone();
     keep_fixed(&mut config, running);

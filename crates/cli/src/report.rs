@@ -1,6 +1,6 @@
 //! `latemux report`: adds up the results of runs of `load`.
 
-use crate::{args::Storage, serve::say};
+use crate::{standard_output::say, storage_flags::StorageFlags};
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use futures_util::StreamExt as _;
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     /// Folders that `load --out` wrote: paths, s3://bucket/folder, gs://… or az://…
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
-    /// Take the runs for repeats of one run: print the mean of each measure with its 95 %
+    /// Treat the runs as repeats of one run: print the mean of each measure with its 95 %
     /// confidence interval
     #[arg(long)]
     pub(crate) repeats: bool,
@@ -37,11 +37,11 @@ pub(crate) struct Report {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) storage: Storage,
+    pub(crate) storage: StorageFlags,
 }
 
 /// Adds up all parts of a run.
-fn read(run: &str, flags: &Storage) -> Result<Run> {
+fn read(run: &str, flags: &StorageFlags) -> Result<Run> {
     if !is_address(run) {
         return Ok(Run::read(Path::new(run))?);
     }
@@ -58,7 +58,7 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
 const MAX_PARTS: usize = 100_000;
 
 /// Fetches all parts in a bucket, each with its name.
-async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
+async fn fetch(run: &str, flags: &StorageFlags) -> Result<Vec<(String, Part)>> {
     let storage = open(run, &flags.options())?;
     let root = Key::root();
     let listing = match list_all(&*storage, &root, MAX_PARTS).await {

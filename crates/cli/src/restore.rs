@@ -1,6 +1,6 @@
 //! `latemux restore`: makes a playable file of media segments that were cut off.
 
-use crate::serve::say;
+use crate::standard_output::say;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use clap::Args as ClapArgs;

@@ -2,11 +2,13 @@
 
 use crate::{
     address::ListenAddress,
-    args,
     config::Config,
     disk_space, log, open_files,
     reload::Reloader,
+    serve_flags::ServeFlags,
     signals::{Stop, StopSignals, hangups},
+    standard_output::say,
+    version::VERSION,
 };
 use anyhow::{Context, Result, anyhow};
 use latemux_cache::{Cache, Records};
@@ -19,8 +21,7 @@ use latemux_storage::{
     write::{ConditionalPut, writable},
 };
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     path::Path,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -46,7 +47,7 @@ const MIN_CLOSING_TIME: Duration = Duration::from_secs(2);
 const TASKS_BEFORE_EVENTS: u32 = 4;
 
 /// Runs until SIGINT or SIGTERM. A second signal ends the process at once.
-pub(crate) fn run(flags: &args::Serve) -> Result<()> {
+pub(crate) fn run(flags: &ServeFlags) -> Result<()> {
     let config = Config::load(flags)?;
     if flags.print_config {
         return say(&toml::to_string(&config.without_secrets()).context("cannot print the configuration")?);
@@ -108,7 +109,7 @@ impl Opened {
     }
 }
 
-async fn serve(flags: args::Serve, config: Config, log: log::Handle) -> Result<()> {
+async fn serve(flags: ServeFlags, config: Config, log: log::Handle) -> Result<()> {
     check_open_files(&config);
     let opened = Opened::read(&config).await?;
     let reached = reach(&opened.storage, flags.wait_for_storage).await?;
@@ -153,7 +154,7 @@ async fn serve(flags: args::Serve, config: Config, log: log::Handle) -> Result<(
     let below = if config.origin.page { "page and player at" } else { "titles below" };
     say(&format!(
         "latemux {} serves {}\n{admin_line}segments of {}; {below} {urls}\n",
-        args::VERSION,
+        VERSION,
         opened.storage.describe(),
         TimeSpan(config.origin.segment_duration),
     ))?;
@@ -352,12 +353,4 @@ pub(crate) fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
     let key = tls.key.display();
     let named = || format!("cannot use the TLS certificate and key {cert} and {key}");
     Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).with_context(named)
-}
-
-/// Writes to standard output and flushes it, since the program that started this one may wait for
-/// the line.
-pub(crate) fn say(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
 }

@@ -1,6 +1,6 @@
 //! `latemux thumbnails`: makes a file of thumbnails with ffmpeg.
 
-use crate::serve::say;
+use crate::standard_output::say;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use clap::Args as ClapArgs;

@@ -1,7 +1,7 @@
 //! The command-line flags of `load`.
 
-use super::{Job, url_list};
-use crate::{address::port_address, args::Storage, location::http_url, trust::TrustFlags};
+use super::{job::Job, url_list};
+use crate::{address::port_address, location::http_url, storage_flags::StorageFlags, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args as ClapArgs, ValueEnum};
 use latemux_client::http::{AllowedHosts, ClientOptions};
@@ -160,7 +160,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<String>,
     #[command(flatten)]
-    pub(crate) storage: Storage,
+    pub(crate) storage: StorageFlags,
     /// Start time: 2026-11-21T10:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<String>,

@@ -1,7 +1,7 @@
 //! The display of a run in progress: a page, and a line on the terminal.
 
 use super::{Load, observed::Observed};
-use crate::serve::say;
+use crate::standard_output::say;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latemux_client::http::Client;

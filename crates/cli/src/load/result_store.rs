@@ -1,6 +1,6 @@
 //! The folder or bucket to which the results of a run are written.
 
-use crate::args;
+use crate::storage_flags::StorageFlags;
 use anyhow::{Context, Result};
 use latemux_load::results::Part;
 use latemux_storage::write::{Destination, destination};
@@ -24,7 +24,7 @@ enum Target {
 impl ResultStore {
     /// Opens the store of a part, and creates its folder. A bucket that cannot be written to is
     /// detected only at the first write.
-    pub(super) fn new(out: &str, part: &Part, flags: &args::Storage) -> Result<Self> {
+    pub(super) fn new(out: &str, part: &Part, flags: &StorageFlags) -> Result<Self> {
         let address = format!("{}/{}", out.trim_end_matches('/'), part.file_name());
         let target = if out.contains("://") {
             Target::Bucket(Arc::new(destination(&address, &flags.options())?))

@@ -1,6 +1,6 @@
 //! The choice of tracks for each file.
 
-use crate::args;
+use super::Pack;
 use anyhow::{Result, bail, ensure};
 use latemux_index::{Title, media::TrackKind, title::TitleTrack};
 use latemux_packager::carry::{Protocol, carries};
@@ -27,7 +27,7 @@ pub(super) enum Content {
 /// # Errors
 /// Returns an error if a requested track does not exist, no track can be written, or several tracks
 /// would go into one CMAF file.
-pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<String>)> {
+pub(super) fn jobs(title: &Title, flags: &Pack) -> Result<(Vec<Job>, Vec<String>)> {
     let output = &flags.output;
     let protocol = if flags.ismv { Protocol::Smooth } else { Protocol::Dash };
     let extension = output.rsplit('/').next().and_then(|name| Some(name.rsplit_once('.')?.1)).unwrap_or("");

@@ -1,0 +1,4 @@
+//! The version of the binary.
+
+/// Version and, in optimised builds, the commit.
+pub(crate) const VERSION: &str = env!("LATEMUX_VERSION");
