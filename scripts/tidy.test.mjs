@@ -215,6 +215,17 @@ describe("tidy", () => {
       assert.match(complaints[0], /an import cycle of the folders base, top/);
     });
 
+    it("have no import cycle in a crate without a table either, but for the circles that are listed", () => {
+      const files = [
+        file("crates/b/src/top/x.rs", "use crate::base::B;\n"),
+        file("crates/b/src/top/mod.rs", ""),
+        file("crates/b/src/base.rs", "use crate::top::x::X;\n"),
+      ];
+      assert.match(folders(files, {}, {})[0], /^crates\/b\/src\/lib.rs:1: an import cycle of the folders base, top$/);
+      assert.deepEqual(folders(files, {}, { b: ["base", "top"] }), []);
+      assert.notDeepEqual(folders(files, {}, { b: ["base"] }), []);
+    });
+
     it("may form a small cycle if they are single files of src/", () => {
       const circle = { one: ["two"], two: ["one"], lib: ["*"] };
       assert.deepEqual(check({ "one.rs": "use crate::two::T;\n", "two.rs": "use crate::one::O;\n" }, circle), []);

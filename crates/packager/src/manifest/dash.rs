@@ -27,6 +27,7 @@ use crate::{
     sizes::min_buffer_millis,
 };
 use adaptation::{AdaptationSet, Representation};
+use describe::descriptor;
 use latemux_index::media::{Captions, TrackKind};
 use latemux_isobmff::{
     Time,
@@ -280,11 +281,6 @@ fn video_attributes<'a>(
         .attr("sar", format_args!("{x}:{y}"))
         .attr_if("scte214:supplementalCodecs", supplemental.map(|(codec, _)| codec))
         .attr_if("scte214:supplementalProfiles", supplemental.map(|(_, p)| p).filter(|p| !p.is_empty()))
-}
-
-/// Writes a descriptor (ISO/IEC 23009-1 §5.8.2).
-fn descriptor(xml: &mut Xml, element: &'static str, scheme: &str, value: impl std::fmt::Display) {
-    xml.tag(element).attr("schemeIdUri", scheme).attr("value", value).empty();
 }
 
 /// Formats microseconds as xs:duration, without trailing zeros.

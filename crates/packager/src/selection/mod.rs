@@ -1,14 +1,15 @@
 //! The part of a title that a URL selects: tracks, a time range, and the length of segments.
 
 pub mod filter;
+pub(crate) mod packed_tracks;
 mod selected;
 
 pub(crate) use selected::Selected;
 
-use crate::segment::NANOS;
 use filter::Filter;
 use latemux_index::{Title, title::TrackName};
 use latemux_isobmff::{Time, time::Round};
+use packed_tracks::NANOS;
 use std::time::Duration;
 
 /// The selected part of a title. By default it is everything, cut as by the grid.

@@ -1,13 +1,18 @@
 //! Tracks that share segments.
 
-use super::NANOS;
 use latemux_index::{
     Sample, Title, Track,
     media::TrackKind,
     title::{Segment, TitleTrack},
 };
-use latemux_isobmff::{Time, time::Round};
+use latemux_isobmff::{Time, Timescale, time::Round};
 use std::time::Duration;
+
+/// Nanoseconds, in which clips and joined segments are measured.
+pub(super) const NANOS: Timescale = match Timescale::new(1_000_000_000) {
+    Some(scale) => scale,
+    None => Timescale::MILLIS,
+};
 
 /// Tracks that are packed into one segment each. The lead, the first video track or else the first
 /// track, determines where segments begin. The others bring the samples in its part of the grid.

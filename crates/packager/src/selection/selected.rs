@@ -3,11 +3,11 @@
 //! The clip is cut from the whole title, and the filter is applied after it. The contents of a
 //! segment thus do not depend on the tracks that are listed beside it.
 
-use super::{Extent, Selection};
-use crate::{
-    PackError,
-    segment::{NANOS, PackedTracks},
+use super::{
+    Extent, Selection,
+    packed_tracks::{NANOS, PackedTracks},
 };
+use crate::PackError;
 use latemux_index::{Title, title::Segment};
 use latemux_isobmff::Time;
 use std::{borrow::Cow, time::Duration};

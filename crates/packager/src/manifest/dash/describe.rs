@@ -1,12 +1,16 @@
 //! Descriptors of colour, of audio channels and of the purposes of tracks.
 
-use super::descriptor;
 use crate::manifest::xml::Xml;
 use latemux_index::{
     Track,
     media::{Captions, Role, TrackKind},
 };
 use latemux_isobmff::codec::{Audio, Config, Video, VideoRange, captions::CaptionChannel};
+
+/// Writes a descriptor (ISO/IEC 23009-1 §5.8.2).
+pub(super) fn descriptor(xml: &mut Xml, element: &'static str, scheme: &str, value: impl std::fmt::Display) {
+    xml.tag(element).attr("schemeIdUri", scheme).attr("value", value).empty();
+}
 
 /// Writes the colour of HDR video (DASH-IF IOP §6.2.5.1). The properties are essential, so that a
 /// player that does not know them ignores the set, only if there is SDR to play instead.

@@ -1,6 +1,6 @@
 //! Sets of thumbnails (DASH-IF IOP 4.3 §6.2.6).
 
-use super::{MpdWriter, descriptor, write_timeline};
+use super::{MpdWriter, describe::descriptor, write_timeline};
 use crate::{
     PackError,
     address::displayed_rep_id,

@@ -3,7 +3,8 @@
 use super::{
     MpdWriter,
     adaptation::{AdaptationSet, Representation},
-    descriptor, protection, write_timeline,
+    describe::descriptor,
+    protection, write_timeline,
 };
 use crate::{
     PackError,
