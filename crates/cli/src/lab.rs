@@ -314,8 +314,8 @@ fn write_report(flags: &Report) -> Result<()> {
     }
     let mut text = String::new();
     for experiment in run.outlines.keys() {
-        for verdict in run.verdicts(experiment) {
-            writeln!(text, "{experiment}: {}: {}", verdict.outcome.name(), verdict.claim.text)?;
+        for judged in run.verdicts(experiment) {
+            writeln!(text, "{experiment}: {}: {}", judged.verdict.name(), judged.claim.text)?;
         }
     }
     writeln!(text, "{} measurements: {}", run.records.len(), folder.join("report.html").display())?;

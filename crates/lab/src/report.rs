@@ -7,7 +7,7 @@ mod verdict;
 
 pub use csv::csv;
 pub use html::page;
-pub use verdict::{Outcome, Verdict};
+pub use verdict::{JudgedClaim, Verdict};
 
 use crate::{
     Error,
@@ -50,7 +50,7 @@ impl Run {
     }
 
     /// Decides the claims of an experiment.
-    pub fn verdicts(&self, experiment: &str) -> Vec<Verdict> {
+    pub fn verdicts(&self, experiment: &str) -> Vec<JudgedClaim> {
         let claims = self.outlines.get(experiment).map(|outline| &outline.claims[..]).unwrap_or_default();
         claims.iter().map(|claim| verdict::decide(claim, experiment, &self.records)).collect()
     }

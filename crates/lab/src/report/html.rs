@@ -1,7 +1,7 @@
 //! The report of a run as a page in one file, without scripts.
 
 use super::{
-    Cell, Natural, Outcome, Run, Verdict, cells,
+    Cell, JudgedClaim, Natural, Run, Verdict, cells,
     plot::{Mean, Series, bars, colour, escaped, lines, number},
 };
 use crate::{
@@ -57,8 +57,8 @@ pub fn page(run: &Run) -> String {
 
 /// Returns the section with machines, counts and verdicts of all experiments.
 fn overview(run: &Run) -> String {
-    let verdicts: Vec<Verdict> = run.outlines.keys().flat_map(|name| run.verdicts(name)).collect();
-    let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
+    let verdicts: Vec<JudgedClaim> = run.outlines.keys().flat_map(|name| run.verdicts(name)).collect();
+    let count = |verdict| verdicts.iter().filter(|claim| claim.verdict == verdict).count();
     let measured = || run.records.iter().filter_map(|(_, record)| record.measured.as_ref());
     let disturbed = measured().filter(|measured| measured.is_disturbed()).count();
     let mut html = "<section>\n<h2>Run</h2>\n".to_owned();
@@ -85,9 +85,9 @@ fn overview(run: &Run) -> String {
         let _ = writeln!(html, "<div{class}><dt>{name}</dt><dd>{count}</dd></div>");
     };
     figure("Measurements", measured().count(), "");
-    figure("Claims that hold", count(Outcome::Holds), "");
-    figure("Open", count(Outcome::Open), "");
-    let contradicted = count(Outcome::Contradicts);
+    figure("Claims that hold", count(Verdict::Holds), "");
+    figure("Open", count(Verdict::Open), "");
+    let contradicted = count(Verdict::Contradicts);
     figure("Contradicted", contradicted, if contradicted > 0 { " class=\"bad\"" } else { "" });
     html + "</dl>\n</section>\n"
 }
@@ -124,13 +124,13 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
     html.push_str("</section>\n");
 }
 
-fn claims(html: &mut String, verdicts: &[Verdict]) {
+fn claims(html: &mut String, verdicts: &[JudgedClaim]) {
     if verdicts.is_empty() {
         return;
     }
     let head = ["Claim", "Value", "Measured", "95 % interval", "Bound", "Published", "Blocks", "Verdict"];
     start(html, "Claims", &head);
-    for Verdict { claim, outcome, interval, blocks } in verdicts {
+    for JudgedClaim { claim, verdict, interval, blocks } in verdicts {
         let bound = |sign: &str, bound: Option<f64>| bound.map(|bound| format!("{sign} {bound}"));
         let bounds = [bound("≥", claim.at_least), bound("≤", claim.at_most)];
         let bounds: Vec<String> = bounds.into_iter().flatten().collect();
@@ -143,11 +143,11 @@ fn claims(html: &mut String, verdicts: &[Verdict]) {
         let _ = writeln!(
             html,
             "<tr><td class=\"text\">{}</td><td>{value}</td><td>{mean}</td><td>{low} – {high}</td><td>{}</td>\
-             <td class=\"text\">{}</td><td>{blocks}</td><td class=\"{outcome}\">{outcome}</td></tr>",
+             <td class=\"text\">{}</td><td>{blocks}</td><td class=\"{verdict}\">{verdict}</td></tr>",
             escaped(&claim.text),
             bounds.join(", "),
             escaped(claim.published.as_deref().unwrap_or_default()),
-            outcome = outcome.name()
+            verdict = verdict.name()
         );
     }
     end(html);

@@ -11,22 +11,22 @@ use std::collections::BTreeMap;
 /// The fewest blocks from which a claim is decided.
 const FEWEST_BLOCKS: usize = 3;
 
-/// The result of a claim.
+/// A claim, and what the results say about it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct JudgedClaim {
     /// The claim.
     pub claim: Claim,
-    /// The outcome.
-    pub outcome: Outcome,
+    /// The verdict.
+    pub verdict: Verdict,
     /// The mean, and the ends of its 95 % confidence interval; `None` without measurements.
     pub interval: Option<[f64; 3]>,
     /// The number of blocks that have a value.
     pub blocks: usize,
 }
 
-/// The outcome of a claim.
+/// The verdict about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Verdict {
     /// The whole interval is within the bounds.
     Holds,
     /// The interval includes a bound, or there are too few measurements.
@@ -35,7 +35,7 @@ pub enum Outcome {
     Contradicts,
 }
 
-impl Outcome {
+impl Verdict {
     /// Returns the word in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ type Block<'a> = BTreeMap<&'a BTreeMap<String, String>, f64>;
 /// is the geometric mean of their ratios, or the ratio of their sums if a ratio is not above 0.
 /// Without `against` it is that of the cell that is furthest from fulfilling the claim. The
 /// interval is Student's t over blocks, for ratios and efficiencies of the logarithm.
-pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> Verdict {
+pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> JudgedClaim {
     let mut blocks: BTreeMap<(usize, u32), Block<'_>> = BTreeMap::new();
     for (machine, record) in records.iter().filter(|(_, record)| record.experiment == experiment) {
         let measured = record.measured.as_ref().and_then(|measured| value(claim.value, measured));
@@ -67,21 +67,21 @@ pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)
     let values: Vec<f64> = blocks.values().filter_map(|block| of_block(claim, block)).collect();
     let is_ratio = claim.against.is_some() || claim.value == Quantity::Efficiency;
     let interval = interval(&values, is_ratio);
-    let outcome = match interval {
+    let verdict = match interval {
         Some([_, low, high]) if values.len() >= FEWEST_BLOCKS => {
             let (least, most) =
                 (claim.at_least.unwrap_or(f64::NEG_INFINITY), claim.at_most.unwrap_or(f64::INFINITY));
             if low >= least && high <= most {
-                Outcome::Holds
+                Verdict::Holds
             } else if high < least || low > most {
-                Outcome::Contradicts
+                Verdict::Contradicts
             } else {
-                Outcome::Open
+                Verdict::Open
             }
         }
-        _ => Outcome::Open,
+        _ => Verdict::Open,
     };
-    Verdict { claim: claim.clone(), outcome, interval, blocks: values.len() }
+    JudgedClaim { claim: claim.clone(), verdict, interval, blocks: values.len() }
 }
 
 /// Returns the value of a claim in one block.
@@ -152,8 +152,8 @@ mod tests {
         (0..).zip(values).flat_map(both).collect()
     }
 
-    fn outcome(claim: &Claim, values: &[(u64, u64)]) -> Outcome {
-        decide(claim, "cold", &blocks(values)).outcome
+    fn verdict_of(claim: &Claim, values: &[(u64, u64)]) -> Verdict {
+        decide(claim, "cold", &blocks(values)).verdict
     }
 
     #[test]
@@ -161,29 +161,29 @@ mod tests {
         // The machine gets slower from block to block, and the ratio stays about 3.
         let values = [(30_000, 10_000), (15_100, 5_000), (5_980, 2_000)];
         let verdict = decide(&claim(Some("b"), Some(2.5), None), "cold", &blocks(&values));
-        assert_eq!((verdict.outcome, verdict.blocks), (Outcome::Holds, 3));
+        assert_eq!((verdict.verdict, verdict.blocks), (Verdict::Holds, 3));
         let [mean, low, high] = verdict.interval.unwrap();
         assert!((mean - 3.0).abs() < 0.02 && low > 2.9 && high < 3.1, "{verdict:?}");
-        assert_eq!(outcome(&claim(Some("b"), Some(3.0), None), &values), Outcome::Open);
-        assert_eq!(outcome(&claim(Some("b"), Some(3.5), None), &values), Outcome::Contradicts);
-        assert_eq!(outcome(&claim(Some("b"), None, Some(2.5)), &values), Outcome::Contradicts);
-        assert_eq!(outcome(&claim(Some("b"), Some(2.9), Some(3.1)), &values), Outcome::Holds);
+        assert_eq!(verdict_of(&claim(Some("b"), Some(3.0), None), &values), Verdict::Open);
+        assert_eq!(verdict_of(&claim(Some("b"), Some(3.5), None), &values), Verdict::Contradicts);
+        assert_eq!(verdict_of(&claim(Some("b"), None, Some(2.5)), &values), Verdict::Contradicts);
+        assert_eq!(verdict_of(&claim(Some("b"), Some(2.9), Some(3.1)), &values), Verdict::Holds);
     }
 
     #[test]
     fn fewer_than_three_blocks_decide_nothing() {
-        assert_eq!(outcome(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1)]), Outcome::Open);
-        assert_eq!(outcome(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1), (9, 1)]), Outcome::Holds);
+        assert_eq!(verdict_of(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1)]), Verdict::Open);
+        assert_eq!(verdict_of(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1), (9, 1)]), Verdict::Holds);
         let verdict = decide(&claim(None, Some(1.0), None), "other", &blocks(&[(9, 1)]));
-        assert_eq!((verdict.outcome, verdict.interval), (Outcome::Open, None));
+        assert_eq!((verdict.verdict, verdict.interval), (Verdict::Open, None));
     }
 
     #[test]
     fn nothing_at_all_can_be_compared_with_something() {
         let none = [(0, 7_000_000), (0, 7_000_000), (0, 7_000_000)];
-        assert_eq!(outcome(&claim(Some("b"), None, Some(0.0)), &none), Outcome::Holds);
-        assert_eq!(outcome(&claim(Some("b"), Some(0.1), None), &none), Outcome::Contradicts);
-        assert_eq!(outcome(&claim(None, None, Some(0.0)), &none), Outcome::Holds);
+        assert_eq!(verdict_of(&claim(Some("b"), None, Some(0.0)), &none), Verdict::Holds);
+        assert_eq!(verdict_of(&claim(Some("b"), Some(0.1), None), &none), Verdict::Contradicts);
+        assert_eq!(verdict_of(&claim(None, None, Some(0.0)), &none), Verdict::Holds);
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         };
         // 0.5, 1 and 2 MB/s are those of 1, 2 and 4 MB in 2 s.
         let values = [(4_000_000, 1_000_000), (4_000_000, 1_000_000), (4_000_000, 1_000_000)];
-        assert_eq!(outcome(&all(0.5), &values), Outcome::Holds);
-        assert_eq!(outcome(&all(0.6), &values), Outcome::Contradicts);
+        assert_eq!(verdict_of(&all(0.5), &values), Verdict::Holds);
+        assert_eq!(verdict_of(&all(0.6), &values), Verdict::Contradicts);
     }
 }
