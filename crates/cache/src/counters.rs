@@ -128,7 +128,7 @@ pub(crate) mod bypass {
     pub(crate) const UNPINNED: &str = "unpinned";
     /// The read asks for the head of an object, whose size may be unknown.
     pub(crate) const HEAD: &str = "head";
-    /// The range is empty or not inside the object. Storage knows the right response.
+    /// The range is empty or not inside the object. Storage gives the right response.
     pub(crate) const RANGE: &str = "range";
     /// The version is nothing but a size: it has neither an ETag nor a modification time.
     pub(crate) const VERSION: &str = "version";

@@ -257,46 +257,7 @@ fn text(report: &Value) -> String {
         ),
     );
     for t in list("tracks") {
-        let shape = match plain(&t["kind"]) {
-            "video" => format!("{}x{} {}", t["width"], t["height"], plain(&t["video_range"])),
-            "audio" => format!("{} channels {} Hz", t["channels"], t["sample_rate"]),
-            _ => String::new(),
-        };
-        let count =
-            if t["samples"].is_null() { ("fragments", &t["fragments"]) } else { ("samples", &t["samples"]) };
-        line(
-            &mut out,
-            format_args!(
-                "\n{}  (track {} of {})\n  {} {shape}, language {}, {} {}, {:.3} to {:.3} s",
-                plain(&t["name"]),
-                t["id"],
-                plain(&t["object"]),
-                plain(&t["codecs"]),
-                plain(&t["language"]),
-                count.1,
-                count.0,
-                float(&t["start_seconds"]),
-                float(&t["end_seconds"])
-            ),
-        );
-        let stated =
-            [t["label"].as_str(), t["role"].as_str(), t["forced"].as_bool().filter(|&f| f).map(|_| "forced")];
-        let stated: Vec<&str> = stated.into_iter().flatten().collect();
-        if !stated.is_empty() {
-            line(&mut out, format_args!("  {}", stated.join(", ")));
-        }
-        for (name, value) in t["protocols"].as_object().into_iter().flatten() {
-            match value["left_out"].as_str() {
-                Some(why) => line(&mut out, format_args!("  {name}: left out: {why}")),
-                None => line(
-                    &mut out,
-                    format_args!(
-                        "  {name}: BANDWIDTH {} AVERAGE-BANDWIDTH {}",
-                        value["bandwidth"], value["average_bandwidth"]
-                    ),
-                ),
-            }
-        }
+        track_lines(&mut out, t);
     }
     for t in list("thumbnails") {
         line(
@@ -321,6 +282,50 @@ fn text(report: &Value) -> String {
         line(&mut out, format_args!("  {}: {}", plain(&p["reason"]), plain(&p["detail"])));
     }
     out
+}
+
+/// Appends the lines of a track.
+fn track_lines(out: &mut String, t: &Value) {
+    let shape = match plain(&t["kind"]) {
+        "video" => format!("{}x{} {}", t["width"], t["height"], plain(&t["video_range"])),
+        "audio" => format!("{} channels {} Hz", t["channels"], t["sample_rate"]),
+        _ => String::new(),
+    };
+    let count =
+        if t["samples"].is_null() { ("fragments", &t["fragments"]) } else { ("samples", &t["samples"]) };
+    line(
+        out,
+        format_args!(
+            "\n{}  (track {} of {})\n  {} {shape}, language {}, {} {}, {:.3} to {:.3} s",
+            plain(&t["name"]),
+            t["id"],
+            plain(&t["object"]),
+            plain(&t["codecs"]),
+            plain(&t["language"]),
+            count.1,
+            count.0,
+            float(&t["start_seconds"]),
+            float(&t["end_seconds"])
+        ),
+    );
+    let stated =
+        [t["label"].as_str(), t["role"].as_str(), t["forced"].as_bool().filter(|&f| f).map(|_| "forced")];
+    let stated: Vec<&str> = stated.into_iter().flatten().collect();
+    if !stated.is_empty() {
+        line(out, format_args!("  {}", stated.join(", ")));
+    }
+    for (name, value) in t["protocols"].as_object().into_iter().flatten() {
+        match value["left_out"].as_str() {
+            Some(why) => line(out, format_args!("  {name}: left out: {why}")),
+            None => line(
+                out,
+                format_args!(
+                    "  {name}: BANDWIDTH {} AVERAGE-BANDWIDTH {}",
+                    value["bandwidth"], value["average_bandwidth"]
+                ),
+            ),
+        }
+    }
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {

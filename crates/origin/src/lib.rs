@@ -1,4 +1,4 @@
-//! The HTTP origin: the only crate that knows storage, index and packager.
+//! The HTTP origin: the only library crate that uses storage, index and packager together.
 //!
 //! ```text
 //! client ──HTTP──► route ──► title ──► plan ──► read ──► respond ──HTTP──► client

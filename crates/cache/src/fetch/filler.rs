@@ -28,7 +28,7 @@ pub(crate) struct Filler {
     remaining: VecDeque<Arc<PendingUnit>>,
     /// Units that the current response has completed so far.
     done: Vec<CompleteUnit>,
-    /// The observer of the read that started the fetch. It knows of a planned request already.
+    /// The observer of the read that started the fetch. It has been told of the planned request.
     observer: Option<Arc<dyn ReadObserver>>,
 }
 

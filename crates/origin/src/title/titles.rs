@@ -275,26 +275,7 @@ impl Titles {
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let began = Instant::now();
-        let sources = match resolve(&*self.storage, base, self.limits).await? {
-            Resolved::Files(files) => usable_sources(self.load_list(files).await)?,
-            Resolved::Folder(files) => {
-                let loaded = self.load_files(files.iter().cloned()).await;
-                let names = files.iter().map(|(key, _)| key.split().1);
-                check_one_film(base, names.zip(&loaded))?;
-                usable_sources(loaded)?
-            }
-            Resolved::Beside { file, texts, problem } => {
-                // Text alone would be another title.
-                let media = self.store.current(&self.store.indexer.references.served(file), None).await?;
-                let mut all = vec![Ok(media)];
-                all.extend(self.load_files(texts.into_iter()).await);
-                let mut sources = usable_sources(all)?;
-                sources.left_out.extend(problem);
-                sources
-            }
-            Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await?,
-        };
-        let Sources { objects, indexed, files, left_out, chosen } = sources;
+        let Sources { objects, indexed, files, left_out, chosen } = self.find_sources(base).await?;
         let limit = self.limits.max_files;
         if objects.len() > limit {
             return Err(Error::TooManyObjects { count: objects.len(), limit });
@@ -356,6 +337,29 @@ impl Titles {
         self.memory.insert(base.to_owned(), loaded.clone());
         self.store.leave_to_title(&loaded.indexed);
         Ok(loaded)
+    }
+
+    /// Finds the files that a base names, and indexes them.
+    async fn find_sources(&self, base: &str) -> Result<Sources, Error> {
+        match resolve(&*self.storage, base, self.limits).await? {
+            Resolved::Files(files) => usable_sources(self.load_list(files).await),
+            Resolved::Folder(files) => {
+                let loaded = self.load_files(files.iter().cloned()).await;
+                let names = files.iter().map(|(key, _)| key.split().1);
+                check_one_film(base, names.zip(&loaded))?;
+                usable_sources(loaded)
+            }
+            Resolved::Beside { file, texts, problem } => {
+                // Text alone would be another title.
+                let media = self.store.current(&self.store.indexer.references.served(file), None).await?;
+                let mut all = vec![Ok(media)];
+                all.extend(self.load_files(texts.into_iter()).await);
+                let mut sources = usable_sources(all)?;
+                sources.left_out.extend(problem);
+                Ok(sources)
+            }
+            Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await,
+        }
     }
 
     /// Indexes files, all at one time. Each comes with its size in bytes if a listing gave it.

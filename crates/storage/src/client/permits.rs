@@ -174,8 +174,8 @@ impl State {
         receiver
     }
 
-    /// Puts a client at the end of the turns, if it waits and may hold more. Forgets it if it has
-    /// and wants nothing.
+    /// Puts a client at the end of the turns, if it waits and may hold more. Removes it if it holds
+    /// no permit and waits for none.
     fn line_up(&mut self, number: u64) {
         let Some(client) = self.clients.get_mut(&number).filter(|client| !client.is_lined_up) else { return };
         match client.next_count() {
@@ -196,7 +196,8 @@ impl State {
                 return None;
             }
             self.turns.pop_front();
-            // A client that wants more than it may have now comes back when it gives some back.
+            // A client that asks for more than it may hold now is lined up again when it returns
+            // permits.
             let is_given = count.is_some_and(|count| self.take(number, count));
             let client = self.clients.entry(number).or_default();
             client.is_lined_up = false;

@@ -28,8 +28,8 @@ impl fmt::Debug for TokenSeal {
 }
 
 impl TokenSeal {
-    /// Creates the seal of a storage. Its location is what tokens could reveal. Who knows it
-    /// already could make tokens, which lead to no other folder.
+    /// Creates the seal of a storage. The seal hides its location, which tokens would
+    /// otherwise reveal. Somebody who has the location can make tokens, but none of another folder.
     pub(super) fn new(location: &str) -> Self {
         let derive = |purpose: &str| digest(&SHA256, format!("{purpose} {location}").as_bytes());
         let cipher = UnboundKey::new(&AES_256_GCM, derive("page token").as_ref()).ok();

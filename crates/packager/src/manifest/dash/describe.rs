@@ -85,7 +85,7 @@ pub(super) fn audio(xml: &mut Xml, audio: &Audio, config: &Config) {
     }
 }
 
-/// Returns scheme and value of `AudioChannelConfiguration`. The index knows the number of channels
+/// Returns scheme and value of `AudioChannelConfiguration`. The index states the number of channels
 /// but not their positions, so the usual layout for that number is stated.
 fn channels(audio: &Audio, config: &Config) -> Option<(&'static str, String)> {
     let count = audio.channels;

@@ -57,7 +57,8 @@ where
     C::Error: Send,
     T: rt::Read + Unpin + Send + 'static,
 {
-    /// Creates a connector that keeps `count` connections ready, once it knows for which server.
+    /// Creates a connector that keeps `count` connections ready, from the first request on, which
+    /// names the server.
     pub(super) fn new(inner: C, count: usize) -> Self {
         let ahead = Ahead {
             server: OnceLock::new(),
