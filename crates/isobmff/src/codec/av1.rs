@@ -4,13 +4,13 @@ use super::av1_sequence;
 use super::children::Child;
 use super::colour;
 use super::colour::ColourBox;
-use super::description::Colour;
+use super::description::{Av1, Colour};
 use super::parameter_sets::Sequence;
 use crate::{Error, FourCc};
 
-/// Contents of `av1C`.
+/// Facts of `av1C` that the codec string states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Av1 {
+pub(super) struct Facts {
     profile: u8,
     level: u8,
     high_tier: bool,
@@ -23,7 +23,7 @@ pub(super) struct Av1 {
 }
 
 /// Reads `av1C`.
-pub(super) fn configuration(av1c: &Child) -> Result<Av1, Error> {
+pub(super) fn configuration(av1c: &Child) -> Result<(Av1, Facts), Error> {
     let mut bits = av1c.bits();
     let truncated = || av1c.at.truncated();
     let marker_and_version = bits.u8(8).ok_or_else(truncated)?;
@@ -45,15 +45,26 @@ pub(super) fn configuration(av1c: &Child) -> Result<Av1, Error> {
             (true, false) => 10,
             (true, true) => 12,
         };
-        let sequence = av1_sequence::first_header(bits.rest()).unwrap_or_default();
-        Some(Av1 { profile, level, high_tier, bit_depth, monochrome, subsampling, chroma_position, sequence })
+        let obus = av1c.body.slice_ref(bits.rest());
+        let sequence = av1_sequence::first_header(&obus).unwrap_or_default();
+        let facts = Facts {
+            profile,
+            level,
+            high_tier,
+            bit_depth,
+            monochrome,
+            subsampling,
+            chroma_position,
+            sequence,
+        };
+        Some((Av1 { obus }, facts))
     })();
     record.ok_or_else(truncated)
 }
 
 /// Returns `av01.0.04M.08` or, if any optional field differs from its default, all of them:
 /// `av01.0.04M.10.0.110.09.16.09.0`. A colour that is not described counts as the default.
-pub(super) fn rfc6381(format: FourCc, av1: &Av1, colr: Option<ColourBox>) -> String {
+pub(super) fn rfc6381(format: FourCc, av1: &Facts, colr: Option<ColourBox>) -> String {
     let tier = if av1.high_tier { 'H' } else { 'M' };
     let name = format!("{format}.{}.{:02}{tier}.{:02}", av1.profile, av1.level, av1.bit_depth);
     let described = colour::colour(colr, av1.sequence.colour);
@@ -104,7 +115,8 @@ mod tests {
         assert_eq!(name("81 04 0c 00", "6e636c78 0001 0001 0001 00"), "av01.0.04M.08");
         assert_eq!(name("81 04 0c 00", "6e636c78 0002 0002 0002 00"), "av01.0.04M.08");
         assert_eq!(name("81 8d cc 00", ""), "av01.4.13H.10");
-        assert!(matches!(read("81 04 0c 00", "").unwrap().0.config, Config::Av1));
+        let Config::Av1(av1) = read("81 04 0c 00 0a01ff", "").unwrap().0.config else { panic!() };
+        assert_eq!(av1.obus, hex("0a01ff"));
     }
 
     #[test]

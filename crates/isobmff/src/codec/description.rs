@@ -105,7 +105,7 @@ pub enum Config {
     /// HEVC (ISO/IEC 14496-15 §8.3.3.1).
     Hevc(Hevc),
     /// AV1 (AV1-ISOBMFF §2.3).
-    Av1,
+    Av1(Av1),
     /// VP9 (vp-codec-iso-media-file-format).
     Vp9,
     /// MPEG-4 audio (ISO/IEC 14496-3 §1.6.2.1).
@@ -158,6 +158,13 @@ pub struct Hevc {
     pub nal_length_size: u8,
     /// Parameter sets and SEI of the configuration in order, without start codes.
     pub nal_units: Box<[Bytes]>,
+}
+
+/// AV1 decoder configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Av1 {
+    /// OBUs of the configuration in order: a sequence header, and metadata of all samples.
+    pub obus: Bytes,
 }
 
 /// MPEG-4 audio configuration.

@@ -6,7 +6,13 @@ mod ac4;
 mod audio;
 mod audio_coding;
 mod av1;
+mod av1_filters;
+mod av1_frame;
+mod av1_header;
+mod av1_obu;
+mod av1_references;
 mod av1_sequence;
+mod av1_tiles;
 mod avc;
 mod avc_slice;
 pub mod captions;
@@ -41,8 +47,9 @@ use crate::{Error, FourCc, boxes::stsd};
 use bytes::Bytes;
 use sample_entry::EntryBody;
 
+pub use av1_frame::Av1Frames;
 pub use description::{
-    Aac, Audio, Avc, Codec, Colour, Config, DeclaredBitrate, Hevc, Media, Video, VideoRange,
+    Aac, Audio, Av1, Avc, Codec, Colour, Config, DeclaredBitrate, Hevc, Media, Video, VideoRange,
 };
 pub use esds::elementary_stream;
 pub use iso_entry::iso_entry;

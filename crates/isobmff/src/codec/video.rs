@@ -105,8 +105,9 @@ fn coding(
             VideoCoding::new(hevc::rfc6381(format, &general), Config::Hevc(hevc), sequence)
         }
         b"av01" | b"dav1" => {
-            let av1 = av1::configuration(&boxes.require(b"av1C")?)?;
-            VideoCoding::new(av1::rfc6381(format, &av1, colr), Config::Av1, av1.sequence)
+            let record = boxes.require(b"av1C")?;
+            let (av1, facts) = av1::configuration(&record)?;
+            VideoCoding::new(av1::rfc6381(format, &facts, colr), Config::Av1(av1), facts.sequence)
         }
         b"vp08" | b"vp09" => {
             let vp = vp9::configuration(&boxes.require(b"vpcC")?)?;

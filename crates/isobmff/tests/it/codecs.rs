@@ -185,7 +185,7 @@ fn families(codec: &Codec) -> &'static [&'static str] {
     match &codec.config {
         Config::Avc(_) => &["h264"],
         Config::Hevc(_) => &["hevc"],
-        Config::Av1 => &["av1"],
+        Config::Av1(_) => &["av1"],
         Config::Vp9 => &["vp9"],
         Config::Aac(_) => &["aac"],
         // Only the frames state the layer.

@@ -8,6 +8,7 @@
     reason = "a test may fail, and prints what it skipped"
 )]
 
+mod av1;
 mod codecs;
 mod emit;
 mod fragments;

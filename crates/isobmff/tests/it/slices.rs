@@ -5,10 +5,10 @@ use latemux_isobmff::{
     bits::without_emulation_prevention,
     codec::{Avc, Hevc, SliceReader, Vp9Frame, Vp9Frames},
 };
-use std::process::Command;
+use std::{io::Write as _, process::Command};
 
 /// Encodes noise that moves, and returns the stream with start codes, and what ffmpeg says of it.
-fn encoded(encoder: &str, options: &str, format: &str) -> (Vec<u8>, String) {
+pub(crate) fn encoded(encoder: &str, options: &str, format: &str) -> (Vec<u8>, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(format!("stream.{format}"));
     let filter = "testsrc2=size=320x192:rate=25:duration=2,noise=alls=20:allf=t,fade=in:0:20";
@@ -17,10 +17,19 @@ fn encoded(encoder: &str, options: &str, format: &str) -> (Vec<u8>, String) {
     ffmpeg.args(options.split_whitespace()).args(["-f", format]).arg(&file);
     let out = ffmpeg.output().unwrap();
     assert!(out.status.success(), "{options}: {}", String::from_utf8_lossy(&out.stderr));
+    let stream = std::fs::read(&file).unwrap();
+    let trace = trace_of(&stream, format);
+    (stream, trace)
+}
+
+/// Returns what ffmpeg says of a stream's headers.
+pub(crate) fn trace_of(stream: &[u8], format: &str) -> String {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(stream).unwrap();
     let mut ffmpeg = Command::new("ffmpeg");
-    ffmpeg.args(["-v", "verbose", "-nostdin", "-f", format, "-i"]).arg(&file);
+    ffmpeg.args(["-v", "verbose", "-nostdin", "-f", format, "-i"]).arg(file.path());
     let traced = ffmpeg.args(["-c", "copy", "-bsf:v", "trace_headers", "-f", "null", "-"]).output().unwrap();
-    (std::fs::read(&file).unwrap(), String::from_utf8_lossy(&traced.stderr).into_owned())
+    String::from_utf8_lossy(&traced.stderr).into_owned()
 }
 
 /// Returns the NAL units of a stream with start codes.
@@ -36,15 +45,18 @@ fn nal_units(stream: &[u8]) -> Vec<&[u8]> {
     starts.iter().zip(ends).map(unit).collect()
 }
 
+/// Returns the lines of the trace of headers. Progress may stand before one.
+pub(crate) fn traced_by(trace: &str) -> impl Iterator<Item = &str> {
+    let lines = trace.lines().filter_map(|line| line.split_once("[trace_headers"));
+    lines.filter_map(|(_, line)| Some(line.split_once("] ")?.1))
+}
+
 /// Returns the bits of each slice header that ffmpeg traced, in the order of the stream.
 fn traced(trace: &str, title: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut is_slice = false;
-    for line in trace
-        .lines()
-        .filter_map(|line| line.split_once("] ").filter(|(tag, _)| tag.starts_with("[trace_headers")))
-    {
-        let words: Vec<&str> = line.1.split_whitespace().collect();
+    for line in traced_by(trace) {
+        let words: Vec<&str> = line.split_whitespace().collect();
         match words.first().and_then(|word| word.parse::<usize>().ok()) {
             Some(at) if is_slice => {
                 let bits = words.iter().rev().nth(2).unwrap();
@@ -54,7 +66,7 @@ fn traced(trace: &str, title: &str) -> Vec<usize> {
             }
             Some(_) => {}
             None => {
-                is_slice = line.1.trim() == title;
+                is_slice = line.trim() == title;
                 if is_slice {
                     found.push(0);
                 }
@@ -144,7 +156,7 @@ fn damaged_headers_cause_no_panic() {
 }
 
 /// Returns the samples of an IVF file.
-fn samples_of_ivf(file: &[u8]) -> Vec<&[u8]> {
+pub(crate) fn samples_of_ivf(file: &[u8]) -> Vec<&[u8]> {
     let mut rest = &file[32..];
     let mut samples = Vec::new();
     while let Some((head, after)) = rest.split_first_chunk::<12>() {

@@ -1,10 +1,11 @@
 //! Codecs that each protocol carries, and the segments that muxed tracks share.
 
 use crate::media::{avc_aac, ladder};
+use bytes::Bytes;
 use latemux_index::{Track, media::TrackKind};
 use latemux_isobmff::{
     FourCc,
-    codec::{Aac, Config},
+    codec::{Aac, Av1, Config},
 };
 use latemux_packager::{
     carry::{Protocol, carries},
@@ -26,7 +27,7 @@ fn each_protocol_carries_the_codecs_it_has_a_mapping_for() {
     let mut track = origin.title.track(&origin.title.tracks()[0]).clone();
     assert_eq!(carried(&track), [true, true, true]);
     for (config, expected) in [
-        (Config::Av1, [true, true, false]),
+        (Config::Av1(Av1 { obus: Bytes::new() }), [true, true, false]),
         (Config::Vp9, [true, true, false]),
         (Config::Mp3, [true, true, true]),
         (Config::Ac3, [true, true, true]),
