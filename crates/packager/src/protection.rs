@@ -14,11 +14,11 @@ use crate::{
     selection::{SampleOrder, filter::Filter},
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_index::{Title, Track, media::TrackKind, title::TrackName};
 use latemux_isobmff::{
     FourCc,
     boxes::sinf::{Ivs, TrackEncryption},
-    codec::Media,
+    codec::{Config, Media},
 };
 use latemux_protect::{
     ContentKey, CutReader, DocumentKey, DrmSystem, KeyId, SampleSeal, Scheme, SegmentCipher, UsageRule,
@@ -329,7 +329,7 @@ impl Protection {
             (Some(_), Some(scheme))
                 if scheme.is_common_encryption() && !tracks.iter().all(|t| t.has_cuts) =>
             {
-                Err(PackError::CannotProtect("video other than AVC, HEVC or VP9"))
+                Err(PackError::CannotProtect("video other than AVC, HEVC, AV1 or VP9"))
             }
             (Some(_), Some(Scheme::SampleAes)) if !tracks.iter().all(|track| track.fits_sample_aes) => {
                 Err(PackError::CannotProtect("transport streams of other than AVC, AAC and AC-3"))
@@ -477,8 +477,10 @@ impl Cover<'_> {
     }
 
     /// Returns the way in which the samples of a track are encrypted.
-    pub(crate) fn of_samples(&self, is_video: bool, fingerprint: u128) -> SampleSeal<'_> {
-        SampleSeal { key: self.key, scheme: self.scheme, is_video, fingerprint }
+    pub(crate) fn of_samples(&self, track: &Track, fingerprint: u128) -> SampleSeal<'_> {
+        let is_video = track.kind == TrackKind::Video;
+        let is_av1 = matches!(track.codec.config, Config::Av1(_));
+        SampleSeal { key: self.key, scheme: self.scheme, is_video, is_av1, fingerprint }
     }
 
     /// Returns the description of the encryption of a track's samples.

@@ -5,7 +5,8 @@
 //! once and kept.
 
 use crate::Scheme;
-use latemux_isobmff::codec::{Codec, Config, SliceError, SliceReader, Vp9Frame, Vp9Frames};
+use latemux_isobmff::codec::{Av1Frames, Codec, Config, SliceError, SliceReader, Vp9Frame, Vp9Frames};
+use std::ops::Range;
 
 /// Size of a block of AES in bytes.
 const BLOCK: u32 = 16;
@@ -53,6 +54,8 @@ enum Coding {
     NalUnits { slices: SliceReader, length_size: usize },
     /// VP9, with the frames of one sample.
     Vp9(Vp9Frames, Vec<Vp9Frame>),
+    /// AV1, with the tiles of one sample.
+    Av1(Box<Av1Frames>, Vec<Range<usize>>),
 }
 
 impl CutReader {
@@ -62,6 +65,7 @@ impl CutReader {
             Config::Avc(avc) => (SliceReader::avc(avc), avc.nal_length_size),
             Config::Hevc(hevc) => (SliceReader::hevc(hevc), hevc.nal_length_size),
             Config::Vp9 => return Some(Self::of_vp9()),
+            Config::Av1(av1) => return Some(Self::of_av1(&av1.obus)),
             _ => return None,
         };
         Some(Self::of_slices(slices, length_size))
@@ -75,6 +79,11 @@ impl CutReader {
     /// Creates a reader of samples of VP9.
     pub fn of_vp9() -> Self {
         Self(Coding::Vp9(Vp9Frames::default(), Vec::new()))
+    }
+
+    /// Creates a reader of samples of AV1, with the OBUs of their sample entry.
+    pub fn of_av1(config_obus: &[u8]) -> Self {
+        Self(Coding::Av1(Box::new(Av1Frames::new(config_obus)), Vec::new()))
     }
 
     /// Appends the cuts of the next sample. Together they are as long as the sample.
@@ -91,6 +100,19 @@ impl CutReader {
                 let index = sample.len() - frames.iter().map(|f| f.header + f.data).sum::<usize>();
                 if index > 0 {
                     cuts.push(Cut { clear: bytes(index), data: 0 });
+                }
+                Ok(())
+            }
+            Coding::Av1(reader, tiles) => {
+                tiles.clear();
+                reader.read(sample, tiles)?;
+                let mut end = 0;
+                for tile in tiles.iter() {
+                    cuts.push(Cut { clear: bytes(tile.start - end), data: bytes(tile.len()) });
+                    end = tile.end;
+                }
+                if end < sample.len() {
+                    cuts.push(Cut { clear: bytes(sample.len() - end), data: 0 });
                 }
                 Ok(())
             }
@@ -147,11 +169,17 @@ pub struct Subsample {
 ///   before them (§9.5.2.2).
 /// - `cbcs`: all slice data is protected. The pattern leaves its last bytes clear.
 ///
-/// Slice data of less than a block stays clear.
+/// Slice data of less than a block stays clear. With `has_small`, as AV1 requires, `cbcs` states a
+/// subsample for it all the same (AV1 Codec ISO Media File Format Binding §4.1).
 ///
 /// # Errors
 /// [`CutError::TooMany`] if the boxes cannot describe so many subsamples.
-pub fn subsamples(scheme: Scheme, cuts: &[Cut], subsamples: &mut Vec<Subsample>) -> Result<(), CutError> {
+pub fn subsamples(
+    scheme: Scheme,
+    has_small: bool,
+    cuts: &[Cut],
+    subsamples: &mut Vec<Subsample>,
+) -> Result<(), CutError> {
     let first = subsamples.len();
     let mut clear = 0;
     let mut push = |clear: &mut u32, protected: u32| {
@@ -166,6 +194,7 @@ pub fn subsamples(scheme: Scheme, cuts: &[Cut], subsamples: &mut Vec<Subsample>)
     };
     for cut in cuts {
         let protected = match scheme {
+            Scheme::Cbcs if has_small => cut.data,
             _ if cut.data < BLOCK => 0,
             Scheme::Cbcs => cut.data,
             _ => cut.data - cut.data % BLOCK,
@@ -188,7 +217,7 @@ mod tests {
     fn made(scheme: Scheme, cuts: &[(u32, u32)]) -> Vec<(u16, u32)> {
         let cuts: Vec<Cut> = cuts.iter().map(|&(clear, data)| Cut { clear, data }).collect();
         let mut made = Vec::new();
-        subsamples(scheme, &cuts, &mut made).unwrap();
+        subsamples(scheme, false, &cuts, &mut made).unwrap();
         made.into_iter().map(|one| (one.clear, one.protected)).collect()
     }
 
@@ -207,6 +236,19 @@ mod tests {
         ] {
             assert_eq!(made(Scheme::Cenc, cuts), cenc, "{cuts:?}");
             assert_eq!(made(Scheme::Cbcs, cuts), cbcs, "{cuts:?}");
+        }
+    }
+
+    #[test]
+    fn small_tiles_have_subsamples_in_cbcs_alone() {
+        let cuts = [(7, 15), (6, 1), (6, 17), (3, 0)].map(|(clear, data)| Cut { clear, data });
+        for (scheme, expected) in
+            [(Scheme::Cbcs, &[(7, 15), (6, 1), (6, 17), (3, 0)][..]), (Scheme::Cenc, &[(36, 16), (3, 0)])]
+        {
+            let mut made = Vec::new();
+            subsamples(scheme, true, &cuts, &mut made).unwrap();
+            let made: Vec<_> = made.into_iter().map(|one| (one.clear, one.protected)).collect();
+            assert_eq!(made, expected, "{scheme:?}");
         }
     }
 
@@ -235,8 +277,8 @@ mod tests {
         for (scheme, most) in [(Scheme::Cenc, 39), (Scheme::Cbcs, 42), (Scheme::Piff, 40)] {
             let mut out = vec![Subsample { clear: 1, protected: 0 }; 9];
             let cuts = |count| vec![Cut { clear: 5, data: 16 }; count];
-            assert_eq!(subsamples(scheme, &cuts(most), &mut out), Ok(()));
-            assert_eq!(subsamples(scheme, &cuts(most + 1), &mut out), Err(CutError::TooMany));
+            assert_eq!(subsamples(scheme, false, &cuts(most), &mut out), Ok(()));
+            assert_eq!(subsamples(scheme, false, &cuts(most + 1), &mut out), Err(CutError::TooMany));
         }
     }
 

@@ -17,6 +17,8 @@ pub struct SampleSeal<'a> {
     pub scheme: Scheme,
     /// True for video, in which slice data is encrypted. In other tracks, whole samples are.
     pub is_video: bool,
+    /// True for AV1, of which `cbcs` states every tile, see [`subsamples`].
+    pub is_av1: bool,
     /// Digest of the object that holds the samples.
     pub fingerprint: u128,
 }
@@ -88,7 +90,7 @@ impl SampleSeal<'_> {
             };
             packed.next_sample(size, &mut of_sample)?;
             pieces.clear();
-            subsamples(self.scheme, &of_sample, &mut pieces)?;
+            subsamples(self.scheme, self.is_av1, &of_sample, &mut pieces)?;
             let count = u16::try_from(pieces.len()).map_err(|_| CutError::TooMany)?;
             sealed.entries.extend_from_slice(&count.to_be_bytes());
             for (number, piece) in pieces.iter().enumerate() {
@@ -149,7 +151,8 @@ mod tests {
         let key = key();
         let cuts = packed(&[&[(7, 33), (5, 20)], &[(40, 10)]]);
         let samples = [(100_u64, 65_u32), (165, 50)];
-        let seal = |scheme, is_video| SampleSeal { key: &key, scheme, is_video, fingerprint: 1 };
+        let seal =
+            |scheme, is_video| SampleSeal { key: &key, scheme, is_video, is_av1: false, fingerprint: 1 };
         let cbcs = seal(Scheme::Cbcs, true).seal(samples.into_iter(), Some(&cuts)).unwrap();
         assert_eq!(cbcs.entries, [0, 2, 0, 7, 0, 0, 0, 33, 0, 5, 0, 0, 0, 20, 0, 1, 0, 50, 0, 0, 0, 0]);
         assert_eq!(cbcs.sizes, [14, 8]);

@@ -2,17 +2,19 @@
 //! that the library of samples does not have.
 
 use crate::{
-    client::{fetch, fetch_all, get},
-    encryption::{
-        AUDIO_KEY, TITLES, VIDEO_KEY, VIDEO_KID, encrypting, key_file, refusal, rule, two_keys, with_rules,
-    },
-    sample_encryption::{hold_the_same_packets, of_samples, packets, smooth_tracks, tracks},
+    client::{fetch, fetch_all},
+    encryption::{AUDIO_KEY, TITLES, VIDEO_KEY, VIDEO_KID, encrypting, key_file, rule, two_keys, with_rules},
+    sample_encryption::{ffmpeg, hold_the_same_packets, of_samples, packets, smooth_tracks, tracks},
     server::{Server, key, library},
 };
 use latemux_origin::config::DrmRule;
 use latemux_storage::Memory;
 use latemux_testmedia::{process::tool, recipe};
-use std::{path::Path, process::Command, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
 
 /// Returns the packets of a file that mp4ff decrypts with a key.
 fn decrypted(mp4ff: &Path, file: &[u8], key: &str) -> String {
@@ -91,41 +93,106 @@ fn of_track_1(fragment: &[u8]) -> Vec<u8> {
     out
 }
 
-/// VP9 with hidden frames in superframes, decrypted by ffmpeg. AV1 is refused beside it.
+/// VP9 with hidden frames in superframes, decrypted by ffmpeg.
 #[tokio::test(flavor = "multi_thread")]
 async fn ffmpeg_decrypts_every_packet_of_vp9() {
-    let keys = two_keys();
     let vp9 = "-deadline good -cpu-used 5 -auto-alt-ref 1 -lag-in-frames 12 -g 50 -b:v 150k";
-    let vp9 = recipe::coded("vp9-hidden", &format!("-c:v libvpx-vp9 {vp9} -c:a libopus"));
-    let av1 =
-        recipe::coded("av1-aac", "-c:v libaom-av1 -cpu-used 8 -usage realtime -g 50 -b:v 100k -c:a aac");
+    let file = recipe::coded("vp9-hidden", &format!("-c:v libvpx-vp9 {vp9} -c:a libopus"));
+    for sealed in sealed_tracks(&[("vp9.mp4", file)]).await {
+        hold_the_same_packets(sealed.encrypted, sealed.key, sealed.clear, sealed.name).await;
+    }
+}
+
+/// A track in one scheme, and in clear.
+struct SealedTrack {
+    name: String,
+    key: &'static str,
+    encrypted: Vec<u8>,
+    clear: Vec<u8>,
+}
+
+/// Returns the tracks of titles with video and audio, in DASH and HLS and in both schemes.
+async fn sealed_tracks(files: &[(&str, PathBuf)]) -> Vec<SealedTrack> {
+    let keys = two_keys();
     let memory = Memory::new();
-    for (name, file) in [("vp9.mp4", vp9), ("av1.mp4", av1)] {
+    for (name, file) in files {
         memory.put(key(name), std::fs::read(file).unwrap());
     }
     let memory = Arc::new(memory);
     let clear = Server::start(memory.clone()).await;
+    let mut sealed = Vec::new();
     for (dash, hls) in [("cenc", "cbcs"), ("cbcs", "cenc")] {
         let config = with_rules(vec![of_samples(&keys, dash, hls)]);
         let server = Server::with(memory.clone(), config, None).await;
-        let all = tracks(server.address, "/vp9.mp4").await;
-        assert_eq!(all.len(), 4, "{:?}", all.keys());
-        for (track, urls) in all {
-            let encrypted = fetch_all(server.address, &urls).await;
-            let plain = fetch_all(clear.address, &urls).await;
-            let key = if track.contains("video") { VIDEO_KEY } else { AUDIO_KEY };
-            hold_the_same_packets(encrypted, key, plain, format!("{track} of {dash} and {hls}")).await;
-        }
-        let (_, video) =
-            tracks(clear.address, "/av1.mp4").await.into_iter().find(|(t, _)| t.contains("video")).unwrap();
-        for url in video {
-            assert_eq!(
-                refusal(&get(server.address, &url).await),
-                (415, "cannot_protect".to_owned()),
-                "{url}"
-            );
+        for (title, _) in files {
+            let all = tracks(server.address, &format!("/{title}")).await;
+            assert_eq!(all.len(), 4, "{title}: {:?}", all.keys());
+            for (track, urls) in all {
+                sealed.push(SealedTrack {
+                    name: format!("{title} {track} of {dash} and {hls}"),
+                    key: if track.contains("video") { VIDEO_KEY } else { AUDIO_KEY },
+                    encrypted: fetch_all(server.address, &urls).await,
+                    clear: fetch_all(clear.address, &urls).await,
+                });
+            }
         }
     }
+    sealed
+}
+
+/// Returns the fields of all headers in a file of AV1, as ffmpeg reads them without a key. The
+/// `pssh` is side data of the first packet.
+fn traced(file: &[u8]) -> Vec<String> {
+    let out = ffmpeg(&["-v", "verbose"], file, &["-bsf:v", "trace_headers", "-f", "null"]);
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    let lines = text.lines().filter_map(|line| line.split_once("[trace_headers")?.1.split_once("] "));
+    lines.map(|(_, field)| field.to_owned()).filter(|field| !field.starts_with("Packet")).collect()
+}
+
+/// AV1 with tiles in several groups, some of less than a block, with frames that are shown again,
+/// with references of other sizes, and in which each frame states the order of all others. Without
+/// a key, all its headers are read as in clear, and no packet is the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn ffmpeg_and_mp4ff_decrypt_every_packet_of_av1() {
+    let mp4ff = tool("mp4ff-decrypt");
+    let aom = "-c:v libaom-av1 -cpu-used 8 -g 50 -b:v 60k";
+    let svt = "-c:v libsvtav1 -preset 8 -g 50 -b:v 60k";
+    let coded = |name: &str, video: &str| recipe::coded(&format!("av1-{name}"), &format!("{video} -c:a aac"));
+    let files = [
+        ("tiles.mp4", coded("tiles", &format!("{aom} -lag-in-frames 19 -tile-columns 1 -tile-rows 1"))),
+        (
+            "groups.mp4",
+            coded(
+                "groups",
+                &format!("{aom} -usage realtime -tile-columns 1 -tile-rows 1 -aom-params num-tile-groups=3"),
+            ),
+        ),
+        ("resilient.mp4", coded("resilient", &format!("{aom} -usage realtime -error-resilience default"))),
+        ("resized.mp4", coded("resized", &format!("{svt} -svtav1-params resize-mode=2"))),
+        ("grain.mp4", coded("grain", &format!("{svt} -svtav1-params film-grain=20:superres-mode=2"))),
+    ];
+    let mut seen = 0;
+    for sealed in sealed_tracks(&files).await {
+        let SealedTrack { name, key, encrypted, clear } = sealed;
+        let is_video = name.contains("video");
+        let mp4ff = mp4ff.clone();
+        let check = move || {
+            let expected = packets(&clear, None);
+            if is_video {
+                let (encrypted, clear) = (traced(&encrypted), traced(&clear));
+                assert!(clear.len() > 1000 && encrypted == clear, "{name}");
+            }
+            let raw = packets(&encrypted, None);
+            let same = raw.lines().zip(expected.lines()).filter(|(raw, clear)| raw == clear).count();
+            // Clear are some header lines, frames that are shown again, and small tiles.
+            assert!(4 * same < 3 * expected.lines().count(), "{name}: {same}");
+            assert!(packets(&encrypted, Some(key)) == expected, "{name}");
+            assert!(mp4ff.is_none_or(|mp4ff| decrypted(&mp4ff, &encrypted, key) == expected), "{name}");
+        };
+        tokio::task::spawn_blocking(check).await.unwrap();
+        seen += 1;
+    }
+    assert_eq!(seen, 40);
 }
 
 /// Returns the packets of all streams that ffmpeg gets by a playlist, with the keys that it names.

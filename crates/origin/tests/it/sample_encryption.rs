@@ -21,7 +21,7 @@ use std::{
     collections::BTreeMap,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::Arc,
 };
 use tempfile::NamedTempFile;
@@ -60,15 +60,11 @@ pub(crate) async fn tracks(server: SocketAddr, title: &str) -> BTreeMap<String, 
     tracks
 }
 
-/// Returns the packets that ffmpeg finds in a file, decrypted with a key. The file comes by a pipe:
-/// in a file that it can seek, ffmpeg 5.1 takes the last fragment's `senc` for that of all.
-pub(crate) fn packets(file: &[u8], key: Option<&str>) -> String {
+/// Runs ffmpeg with options before and behind its input. The file comes by a pipe: in a file that
+/// it can seek, ffmpeg 5.1 takes the last fragment's `senc` for that of all.
+pub(crate) fn ffmpeg(before: &[&str], file: &[u8], behind: &[&str]) -> Output {
     let mut ffmpeg = Command::new("ffmpeg");
-    ffmpeg.args(["-v", "error"]);
-    if let Some(key) = key {
-        ffmpeg.args(["-decryption_key", key]);
-    }
-    ffmpeg.args(["-i", "pipe:0", "-map", "0", "-c", "copy", "-f", "framemd5", "-"]);
+    ffmpeg.args(before).args(["-i", "pipe:0", "-map", "0", "-c", "copy"]).args(behind).arg("-");
     let mut running =
         ffmpeg.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut input = running.stdin.take().unwrap();
@@ -77,7 +73,16 @@ pub(crate) fn packets(file: &[u8], key: Option<&str>) -> String {
         running.wait_with_output().unwrap()
     });
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let text = String::from_utf8(out.stdout).unwrap();
+    out
+}
+
+/// Returns the packets that ffmpeg finds in a file, decrypted with a key.
+pub(crate) fn packets(file: &[u8], key: Option<&str>) -> String {
+    let mut before = vec!["-v", "error"];
+    if let Some(key) = key {
+        before.extend(["-decryption_key", key]);
+    }
+    let text = String::from_utf8(ffmpeg(&before, file, &["-f", "framemd5"]).stdout).unwrap();
     // The headers of the codec's configuration differ. The `pssh` is side data of the first packet.
     let lines = text.lines().filter(|line| !line.starts_with("#extradata"));
     lines.map(|line| line.split(", S=").next().unwrap()).collect::<Vec<_>>().join("\n")

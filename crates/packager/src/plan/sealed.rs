@@ -44,7 +44,7 @@ impl Planner<'_> {
             let of = CutSamples::of(object, track.id, samples);
             known = cuts.get(&of);
             if known.is_none() {
-                let none = PackError::CannotProtect("video other than AVC, HEVC or VP9");
+                let none = PackError::CannotProtect("video other than AVC, HEVC, AV1 or VP9");
                 return Ok(Planned::NeedsCuts(Box::new(NeedsCuts {
                     of,
                     track: title_track.name.to_string(),
@@ -58,7 +58,7 @@ impl Planner<'_> {
                 })));
             }
         }
-        let seal = cover.of_samples(is_video, self.title.objects()[object].fingerprint);
+        let seal = cover.of_samples(track, self.title.objects()[object].fingerprint);
         let places = samples.iter().map(|sample| (sample.offset, sample.size));
         let sealed = seal
             .seal(places, known.as_deref())
