@@ -106,7 +106,10 @@ fn main() -> std::io::Result<()> {
     seeds("keys", &[("cpix", CPIX.as_bytes().to_vec()), ("json", KEYS.as_bytes().to_vec())])?;
     // An IDR slice of AVC with its parameter sets.
     let sample = [0, 0, 0, 9, 0x65, 0x88, 0x84, 0, 0x33, 0xff, 0xfe, 0xf6, 0xf0];
-    seeds("slices", &[("avc", [&[4, 8][..], &SPS, &[4], &PPS, &[0], &sample].concat())])?;
+    let avc = [&[4, 8][..], &SPS, &[4], &PPS, &[0], &sample].concat();
+    let [key, second, third] = AV1.map(|sample| [&[sample.len() as u8], sample].concat());
+    let av1 = [&b"1\0"[..], &key, &second, &third[1..]].concat();
+    seeds("slices", &[("avc", avc), ("av1", av1)])?;
     // The first byte of these seeds is the kind; the payload without its header follows.
     let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
     let table = locate(&whole(&[progressive()])[1..]);
@@ -125,6 +128,22 @@ fn main() -> std::io::Result<()> {
 }
 
 const SPS: [u8; 8] = [0x67, 0x42, 0xc0, 0x0a, 0xda, 0x79, 0xe2, 0x20];
+/// Three samples of AV1: a key frame of 64 x 64 pixels with the start of its tile, behind the
+/// sequence header, and two frames that refer to it.
+const AV1: [&[u8]; 3] = [
+    &[
+        0x0a, 0x0a, 0x00, 0x00, 0x00, 0x02, 0xaf, 0xff, 0x9b, 0x5f, 0x20, 0x08, 0x32, 0x14, 0x14, 0x00, 0x27,
+        0x60, 0x02, 0x08, 0x84, 0x08, 0x02, 0x0a, 0xdd, 0xdd, 0xab, 0x1d, 0x08, 0x54, 0x83, 0xcb, 0x83, 0x55,
+    ],
+    &[
+        0x32, 0x11, 0x32, 0x01, 0xe0, 0x40, 0x00, 0x00, 0x03, 0x7f, 0xc0, 0x00, 0x01, 0x60, 0x00, 0x10, 0x00,
+        0x99, 0x10,
+    ],
+    &[
+        0x32, 0x11, 0x32, 0x02, 0xe0, 0x82, 0x00, 0x00, 0x03, 0x7f, 0xc0, 0x00, 0x01, 0x60, 0x00, 0x10, 0x00,
+        0x9c, 0xf0,
+    ],
+];
 const PPS: [u8; 4] = [0x68, 0xce, 0x0f, 0xc8];
 
 /// A key with a rule and a tag, as CPIX.

@@ -1,7 +1,9 @@
-//! Cuts arbitrary samples of AVC, HEVC and VP9 into slices. No input may panic, cuts are as long as
-//! their sample, and so are the subsamples that are made of them.
+//! Cuts arbitrary samples of AVC, HEVC, AV1 and VP9 into slices. No input may panic, cuts are as
+//! long as their sample, and so are the subsamples that are made of them.
 //!
 //! The input is a byte for the codec, parameter sets and a sample, each after its length in a byte.
+//! In AV1, the first of these sets holds the OBUs of the sample entry, and the others are samples
+//! before the last.
 #![no_main]
 
 use bytes::Bytes;
@@ -24,6 +26,15 @@ fuzz_target!(|data: &[u8]| {
     let length_size = [1, 2, 4][usize::from(codec >> 1) % 3];
     if codec == b'9' {
         return check(CutReader::of_vp9(), rest);
+    }
+    if codec == b'1' {
+        let mut reader = CutReader::of_av1(&sets[0]);
+        for sample in &sets[1..] {
+            if reader.cut(sample, &mut Vec::new()).is_err() {
+                return;
+            }
+        }
+        return check(reader, rest);
     }
     let slices = match codec & 1 {
         0 => SliceReader::avc(&Avc {
@@ -49,9 +60,12 @@ fn check(mut reader: CutReader, rest: &[u8]) {
     assert_eq!(length(&mut cuts.iter().map(|cut| (cut.clear, cut.data))), rest.len() as u64);
     for scheme in [Scheme::Cenc, Scheme::Cbcs] {
         let mut made = Vec::new();
-        if subsamples(scheme, &cuts, &mut made).is_ok() {
-            let all = length(&mut made.iter().map(|one| (u32::from(one.clear), one.protected)));
-            assert_eq!(all, rest.len() as u64);
+        for has_small in [false, true] {
+            made.clear();
+            if subsamples(scheme, has_small, &cuts, &mut made).is_ok() {
+                let all = length(&mut made.iter().map(|one| (u32::from(one.clear), one.protected)));
+                assert_eq!(all, rest.len() as u64);
+            }
         }
     }
 }
