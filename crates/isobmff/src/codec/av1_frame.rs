@@ -177,4 +177,58 @@ mod tests {
         // A frame of a track whose sequence header is not known.
         assert_eq!(read(&mut Av1Frames::default(), "3202 1000"), Err(SliceError::Malformed));
     }
+
+    /// A key frame of 64 x 64 pixels by libaom, with the start of its tile.
+    const KEY: &str = "1400276002088408020addddab1d085483cb8355";
+
+    /// Returns the same key frame hidden, with another order hint, for the first reference alone.
+    fn hidden(order_hint: u32) -> Vec<u8> {
+        let bits: String = hex(KEY).iter().map(|byte| format!("{byte:08b}")).collect();
+        let (start, rest) = bits.split_at(4);
+        let (tools, rest) = rest.split_at(4);
+        assert_eq!((start, tools, &rest[..7]), ("0001", "0100", "0000000"));
+        // show_frame, showable_frame and error_resilient_mode, and refresh_frame_flags.
+        let bits = format!("000010{tools}{order_hint:07b}00000001{}0", &rest[7..]);
+        let digits: Vec<char> = bits.chars().collect();
+        let byte = |bits: &[char]| bits.iter().fold(0, |byte, &bit| byte << 1 | u8::from(bit == '1'));
+        let payload: Vec<u8> = digits.chunks(8).map(byte).collect();
+        [&[0x32, payload.len() as u8][..], &payload].concat()
+    }
+
+    #[test]
+    fn a_key_frame_that_is_shown_again_replaces_all_references() {
+        let mut reader = Av1Frames::new(&hex("0a0a 00000002afff9b5f2008"));
+        let hints = |reader: &Av1Frames| reader.references.map(|known| known.unwrap().order_hint);
+        read(&mut reader, &format!("3214 {KEY}")).unwrap();
+        assert_eq!(hints(&reader), [0; 8]);
+        reader.read(&hidden(5), &mut Vec::new()).unwrap();
+        assert_eq!(hints(&reader), [5, 0, 0, 0, 0, 0, 0, 0]);
+        // show_existing_frame of the second reference, and of the first.
+        read(&mut reader, "1a01 98").unwrap();
+        assert_eq!(hints(&reader), [0; 8]);
+        reader.read(&hidden(5), &mut Vec::new()).unwrap();
+        read(&mut reader, "1a01 88").unwrap();
+        assert_eq!(hints(&reader), [5; 8]);
+        // A frame that is not known cannot be shown.
+        reader.references[3] = None;
+        assert_eq!(read(&mut reader, "1a01 b8"), Err(SliceError::Malformed));
+    }
+
+    /// An inter frame by libaom, changed so that it takes its size from its first reference, which
+    /// is the fourth frame (frame_size_override_flag, ref_frame_idx, found_ref).
+    #[test]
+    fn frames_take_their_size_from_a_reference() {
+        let mut reader = Av1Frames::new(&hex("0a0a 00000002afff9b5f2008"));
+        read(&mut reader, &format!("3214 {KEY}")).unwrap();
+        let mut frame = hex("3211 3201e0400000037fc00001600010009910");
+        for bit in [8, 29, 30, 49] {
+            frame[2 + bit / 8] |= 0x80 >> (bit % 8);
+        }
+        if let Some(reference) = &mut reader.references[3] {
+            reference.size = (48, 40);
+        }
+        reader.read(&frame, &mut Vec::new()).unwrap();
+        let sizes = reader.references.map(|known| known.unwrap().size);
+        assert_eq!(sizes[..4], [(64, 64), (48, 40), (64, 64), (48, 40)]);
+    }
 }

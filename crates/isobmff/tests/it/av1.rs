@@ -242,17 +242,64 @@ impl Damaged {
         }
         self.samples.extend([samples[0].to_vec(), sample]);
     }
+}
 
-    /// Returns the samples as IVF.
-    fn file(&self, header: &[u8]) -> Vec<u8> {
-        let mut file = header.to_vec();
-        for (time, sample) in self.samples.iter().enumerate() {
-            file.extend_from_slice(&(sample.len() as u32).to_le_bytes());
-            file.extend_from_slice(&(time as u64).to_le_bytes());
-            file.extend_from_slice(sample);
-        }
-        file
+/// Checks that both readers agree on all samples that both accept. Returns the number of units with
+/// tiles in these, and of the samples that only ffmpeg accepts.
+fn agree(samples: &[Vec<u8>], header: &[u8], features: &mut BTreeSet<String>) -> (usize, usize) {
+    let mut file = header.to_vec();
+    for (time, sample) in samples.iter().enumerate() {
+        file.extend_from_slice(&(sample.len() as u32).to_le_bytes());
+        file.extend_from_slice(&(time as u64).to_le_bytes());
+        file.extend_from_slice(sample);
     }
+    let trace = trace_of(&file, "ivf");
+    let packets: Vec<&str> = trace.split("] Packet: ").skip(1).collect();
+    assert_eq!(packets.len(), samples.len());
+    let mut reader = Av1Frames::default();
+    let (mut same, mut refused) = (0, 0);
+    for (sample, packet) in samples.iter().zip(packets) {
+        let mut tiles = Vec::new();
+        let read = reader.read(sample, &mut tiles);
+        if packet.contains("Failed to read unit") {
+            continue;
+        }
+        if read.is_err() {
+            refused += 1;
+            continue;
+        }
+        let mut traced = traced(packet, features).into_iter();
+        for (_, unit) in units(sample).into_iter().filter(|(kind, _)| matches!(*kind, TILE_GROUP | FRAME)) {
+            let of_unit: Vec<_> = tiles.iter().filter(|tile| unit.contains(&tile.start)).cloned().collect();
+            check(sample, &unit, &of_unit, traced.next().unwrap());
+            same += 1;
+        }
+    }
+    (same, refused)
+}
+
+/// Frames whose quantizer index is 0 are lossless, and have no filters, unless their segments
+/// differ from it. They may take their segments from another frame.
+#[test]
+fn segments_of_other_frames_decide_what_is_lossless() {
+    let options = "-cpu-used 8 -aq-mode 1 -lag-in-frames 10 -frames:v 20 -b:v 100k";
+    let (file, trace) = encoded("libaom-av1", options, "ivf");
+    let mut samples: Vec<Vec<u8>> = samples_of_ivf(&file).into_iter().map(<[u8]>::to_vec).collect();
+    for (sample, packet) in samples.iter_mut().zip(trace.split("] Packet: ").skip(1)) {
+        let places = traced_by(packet).filter_map(|line| {
+            let (at, rest) = line.trim().split_once(' ')?;
+            rest.trim_start().starts_with("base_q_idx").then(|| at.parse::<usize>().unwrap())
+        });
+        for (at, (_, unit)) in places.zip(units(sample).into_iter().filter(|(kind, _)| *kind == FRAME)) {
+            for bit in (8 * unit.start + at..).take(8) {
+                sample[bit / 8] &= !(0x80 >> (bit % 8));
+            }
+        }
+    }
+    let mut features = BTreeSet::new();
+    let (same, refused) = agree(&samples, &file[..32], &mut features);
+    assert!(features.contains("lossless") && features.contains("old segments"));
+    assert!(same >= 8 && refused == 0, "{same} {refused}");
 }
 
 /// Headers with random bits hold what no encoder at hand writes: sizes of other frames, references
@@ -273,29 +320,9 @@ fn damaged_headers_end_where_ffmpeg_says() {
         let samples = samples_of_ivf(&file);
         let mut damaged = Damaged { samples: Vec::new(), state: seed };
         (0..500).for_each(|_| damaged.add(&samples));
-        let trace = trace_of(&damaged.file(&file[..32]), "ivf");
-        let packets: Vec<&str> = trace.split("] Packet: ").skip(1).collect();
-        assert_eq!(packets.len(), damaged.samples.len());
-        let mut reader = Av1Frames::default();
-        for (sample, packet) in damaged.samples.iter().zip(packets) {
-            let mut tiles = Vec::new();
-            let read = reader.read(sample, &mut tiles);
-            if packet.contains("Failed to read unit") {
-                continue;
-            }
-            if read.is_err() {
-                refused += 1;
-                continue;
-            }
-            let mut traced = traced(packet, &mut features).into_iter();
-            for (_, unit) in units(sample).into_iter().filter(|(kind, _)| matches!(*kind, TILE_GROUP | FRAME))
-            {
-                let of_unit: Vec<_> =
-                    tiles.iter().filter(|tile| unit.contains(&tile.start)).cloned().collect();
-                check(sample, &unit, &of_unit, traced.next().unwrap());
-                same += 1;
-            }
-        }
+        let (of_stream, refusals) = agree(&damaged.samples, &file[..32], &mut features);
+        same += of_stream;
+        refused += refusals;
     }
     println!("{same} frames are the same, {refused} are refused");
     assert!(same > 2000 && refused < 300, "{same} {refused}");
