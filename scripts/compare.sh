@@ -16,6 +16,7 @@ usage() { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
 record() { # FOLDER BINARY OUTPUT
   local folder=$1 binary=$2 output=$3 work server url
   work=$(mktemp -d)
+  : >"$work/address"
   # shellcheck disable=SC2086
   LATEMUX_LOG=error "$binary" serve "${SOURCE:-$folder/titles}" --listen 127.0.0.1:0 --nginx-vod-urls \
     ${RULES---config "$repository/samples/compare.toml"} ${FLAGS:-} \
