@@ -194,12 +194,11 @@ fn an_encrypted_segment_takes_few_allocations_in_each_scheme() {
             let mut segments: Vec<_> = tracks
                 .iter()
                 .flat_map(|track| {
-                    let resources = [
+                    [
                         (dash, Resource::DashSegment(track.clone(), 2)),
                         (cmaf, Resource::HlsSegment(vec![track.clone()], 2)),
                         (ts, Resource::HlsTsSegment(vec![track.clone()], 2)),
-                    ];
-                    resources
+                    ]
                 })
                 .collect();
             segments.extend((tracks.len() > 1).then(|| (ts, Resource::HlsTsSegment(tracks.clone(), 2))));
