@@ -36,7 +36,26 @@ export class PlayerPage {
     return PlayerPage.#open(browser, origin, `e2e/${page}?${new URLSearchParams(query)}`, files);
   }
 
-  static async #open(browser, origin, path, files, script) {
+  /**
+   * Opens the page, and holds its requests for keys and licences back until `giveKeys` is called.
+   */
+  static async openWithoutKeys(browser, origin, query) {
+    let giveKeys;
+    const given = new Promise((resolve) => (giveKeys = resolve));
+    const keys = { asked: 0 };
+    const hold = async (route) => {
+      keys.asked += 1;
+      await given;
+      await route.continue();
+    };
+    const prepare = (page) => page.route((url) => url.pathname.includes("/keys/"), hold);
+    const driver = await PlayerPage.#open(browser, origin, `?${new URLSearchParams(query)}`, {}, undefined, prepare);
+    driver.keys = keys;
+    driver.giveKeys = giveKeys;
+    return driver;
+  }
+
+  static async #open(browser, origin, path, files, script, prepare) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     const page = await context.newPage();
     await page.route(`${origin}e2e/**`, (route) => {
@@ -44,6 +63,7 @@ export class PlayerPage {
       return path === undefined ? route.abort() : route.fulfill({ path });
     });
     if (script) await page.addInitScript(script);
+    await prepare?.(page);
     const driver = new PlayerPage(context, page, origin);
     await page.goto(origin + path);
     return driver;

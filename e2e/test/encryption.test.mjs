@@ -31,6 +31,9 @@ const RULES = {
   cenc: 'dash = "cenc"\nhls_fmp4 = "cenc"',
   cbcs: 'dash = "cbcs"\nhls_fmp4 = "cbcs"',
   piff: 'mss = "piff"\nsystems = ["playready", "clearkey"]',
+  leadCenc: 'dash = "cenc"\nhls_fmp4 = "cenc"\nclear_lead = "10s"',
+  leadCbcs: 'dash = "cbcs"\nhls_fmp4 = "cbcs"\nhls_ts = "sample-aes"\nclear_lead = "10s"',
+  leadWhole: 'hls_ts = "aes-128"\nhls_fmp4 = "aes-128"\nclear_lead = "10s"',
 };
 
 const config = (keys, schemes) => `
@@ -130,6 +133,60 @@ for (const { protocol, player, rule = "whole", method = "AES-128" } of [
     const fetched = new Set(origin.log().slice(before).match(/\w{32}\.key/g));
     const files = kids.map((kid) => `${kid}.key`);
     assert.deepEqual([...fetched].sort(), files.sort(), "the keys that were fetched");
+  });
+}
+
+/** The end of the clear lead in these titles, in seconds. */
+const BORDER = 8;
+
+for (const { protocol, player, rule } of [
+  { protocol: "dash", player: "dash.js", rule: "leadCenc" },
+  { protocol: "dash", player: "shaka", rule: "leadCenc" },
+  { protocol: "dash", player: "dash.js", rule: "leadCbcs" },
+  { protocol: "dash", player: "shaka", rule: "leadCbcs" },
+  { protocol: "hls-cmaf", player: "shaka", rule: "leadCenc" },
+  { protocol: "hls-cmaf", player: "shaka", rule: "leadCbcs" },
+  { protocol: "hls-ts", player: "hls.js", rule: "leadCbcs" },
+  { protocol: "hls-ts", player: "hls.js", rule: "leadWhole" },
+  { protocol: "hls-cmaf", player: "hls.js", rule: "leadWhole" },
+]) {
+  test(`${player} plays, switches and seeks over the border of a clear lead (${rule}, ${protocol})`, async () => {
+    const viewer = await PlayerPage.open(browser, origins[rule].address, { title: TITLE.title, protocol, player });
+    try {
+      await viewer.ready();
+      await viewer.seek(BORDER - 2);
+      await viewer.plays(4);
+      await viewer.seek(30);
+      await viewer.plays(1);
+      await viewer.seek(BORDER - 1);
+      await viewer.plays(2);
+      await watch(viewer);
+    } finally {
+      await viewer.close();
+    }
+  });
+}
+
+/** Players that start before they have a key: all requests for keys wait until they play. */
+for (const { protocol, player, rule } of [
+  { protocol: "dash", player: "dash.js", rule: "leadCenc" },
+  { protocol: "dash", player: "shaka", rule: "leadCbcs" },
+  { protocol: "hls-ts", player: "hls.js", rule: "leadWhole" },
+]) {
+  test(`${player} starts without a key in a clear lead (${rule}, ${protocol})`, async () => {
+    const query = { title: TITLE.title, protocol, player };
+    const viewer = await PlayerPage.openWithoutKeys(browser, origins[rule].address, query);
+    try {
+      await viewer.ready();
+      await viewer.plays(2);
+      viewer.giveKeys();
+      await viewer.seek(BORDER + 10);
+      await viewer.plays(1);
+      assert.ok(viewer.keys.asked > 0, "no key was requested");
+    } finally {
+      viewer.giveKeys();
+      await viewer.close();
+    }
   });
 }
 

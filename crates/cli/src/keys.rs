@@ -86,6 +86,11 @@ fn listing(protection: &Protection) -> String {
             text.push('\n');
         }
     }
+    let lead = protection.clear_lead();
+    if !lead.is_zero() {
+        let seconds = lead.as_secs_f64();
+        let _ = writeln!(text, "The first {seconds:.3} s are sent clear, but for Smooth Streaming");
+    }
     text
 }
 

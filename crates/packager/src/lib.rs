@@ -21,6 +21,7 @@
 
 pub mod address;
 pub mod carry;
+mod clear_lead;
 mod digest;
 pub mod error;
 mod frame_rate;

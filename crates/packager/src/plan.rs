@@ -25,6 +25,7 @@ use crate::{
     Address, PackError, Resource,
     address::Links,
     carry::Protocol,
+    clear_lead::LeadCheck,
     digest::SampleChoice,
     manifest::{dash, hds, hls, smooth, storyboard::storyboard},
     protection::{Cover, Protection, Seal},
@@ -224,8 +225,10 @@ pub fn plan_protected(
     let cover = protection.cover_of(address)?;
     let of_samples = cover.as_ref().filter(|cover| cover.scheme.is_of_samples());
     let sealing = of_samples.map(|cover| Sealing { cover, cuts });
-    let planned = plan_resource(title, address, known, Some(protection), sealing)?;
-    Ok(protection.complete(planned, cover.as_ref()))
+    // What the rule leaves clear on purpose has no lead.
+    let lead = cover.as_ref().map_or_else(LeadCheck::default, |cover| LeadCheck::new(cover.lead));
+    let planned = plan_resource(title, address, known, Some(protection), sealing, &lead)?;
+    Ok(protection.complete(planned, cover.as_ref().filter(|_| !lead.is_clear())))
 }
 
 /// Plans a response of a title without protection.
@@ -237,17 +240,18 @@ pub fn plan_protected(
 /// [`PackError`] if the title has no such track or segment, if the selection is empty, if the
 /// protocol does not carry a track, or if a segment is too large.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
-    plan_resource(title, address, known, None, None)
+    plan_resource(title, address, known, None, None, &LeadCheck::default())
 }
 
 /// Plans a response. If the title has a protection, manifests name the keys of segments. Segments
-/// are planned clear, unless their samples are encrypted by `sealing`.
+/// are planned clear, unless their samples are encrypted by `sealing` and not held by `lead`.
 fn plan_resource(
     title: &Title,
     address: &Address,
     known: &dyn KnownFragments,
     protection: Option<&Protection>,
     sealing: Option<Sealing<'_>>,
+    lead: &LeadCheck,
 ) -> Result<Planned, PackError> {
     let everything = Selection::default();
     // I-frames and thumbnails are those of the whole title, in clips too.
@@ -256,7 +260,7 @@ fn plan_resource(
     let title = selected.title();
     // Pictures are never encrypted.
     let is_picture = |track| protection.is_none() && title.find_thumbnails(track).is_some();
-    let planner = Planner { selected, title, address, known, sealing };
+    let planner = Planner { selected, title, address, known, sealing, lead };
     // Only manifests hold URLs.
     let links = || Links::new(address);
     match &address.resource {
@@ -294,6 +298,7 @@ fn plan_resource(
             [track] => planner.cmaf_init(Protocol::HlsCmaf, track),
             tracks => planner.muxed_init(tracks),
         },
+        Resource::HlsLeadInit(track) => planner.cmaf_init(Protocol::HlsCmaf, track),
         Resource::DashSegmentAt(track, time) => {
             let find = |t: usize| title.tracks().get(t)?.segment_at(i64::try_from(*time).ok()?);
             planner.cmaf_segment(Protocol::Dash, track, find, *time, SampleChoice::All)

@@ -7,6 +7,7 @@ use crate::{
     Address, PackError, Resource,
     address::HlsContainer,
     carry::Protocol,
+    clear_lead::ClearLead,
     digest::extended,
     frame_rate::constant_frame_rate,
     plan::{Class, Part, Plan, Planned},
@@ -24,7 +25,7 @@ use latemux_protect::{
     ContentKey, CutReader, DocumentKey, DrmSystem, KeyId, SampleSeal, Scheme, SegmentCipher, UsageRule,
     usage::TrackFacts,
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The scheme of each protocol. A protocol without one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,6 +161,7 @@ pub struct Protection {
     fairplay_uri: Option<String>,
     /// True if thumbnails are sent clear on purpose. They cannot be encrypted.
     has_clear_thumbnails: bool,
+    lead: ClearLead,
 }
 
 #[derive(Debug)]
@@ -218,7 +220,8 @@ impl Protection {
             Ok(ProtectedTrack { name: named.name.clone(), kind, has_cuts, fits_sample_aes, keys })
         };
         let tracks = title.tracks().iter().enumerate().map(track).collect::<Result<_, PackError>>()?;
-        Ok(Self { schemes, systems, tracks, uri, fairplay_uri: None, has_clear_thumbnails: false })
+        let lead = ClearLead::default();
+        Ok(Self { schemes, systems, tracks, uri, fairplay_uri: None, has_clear_thumbnails: false, lead })
     }
 
     /// Returns the same protection with the settings of FairPlay.
@@ -253,6 +256,28 @@ impl Protection {
     pub fn with_clear_thumbnails(mut self, is_clear: bool) -> Self {
         self.has_clear_thumbnails = is_clear;
         self
+    }
+
+    /// Returns the same protection with a clear lead of at most this length, counted from the start
+    /// of the title. `title` is that of [`Self::new`]. Smooth Streaming has no lead.
+    #[must_use]
+    pub fn with_clear_lead(mut self, title: &Title, longest: Duration) -> Self {
+        self.lead = ClearLead::new(title, longest);
+        self
+    }
+
+    /// Returns the length of the clear lead. It ends where segments begin. 0 for no lead.
+    pub fn clear_lead(&self) -> Duration {
+        self.lead.length()
+    }
+
+    /// Returns the clear lead in a protocol.
+    pub(crate) fn lead_in(&self, protocol: Protocol) -> ClearLead {
+        match protocol {
+            Protocol::Dash | Protocol::HlsCmaf | Protocol::HlsTs => self.lead,
+            // A fragment names no sample entry, and manifests describe one for the whole title.
+            Protocol::Smooth | Protocol::Hds => ClearLead::default(),
+        }
     }
 
     /// Returns true if thumbnails are sent clear.
@@ -336,7 +361,7 @@ impl Protection {
             }
             (Some(track), Some(scheme)) => {
                 let key = track.key(scheme).ok_or_else(|| PackError::NoKey(track.name.to_string()))?;
-                Ok(Some(Cover { scheme, key, systems: &self.systems }))
+                Ok(Some(Cover { scheme, key, systems: &self.systems, lead: self.lead_in(protocol) }))
             }
             // Timed text of HLS is always clear, so it needs no scheme of its own.
             (None, _) if self.is_served(protocol) => Ok(None),
@@ -395,6 +420,8 @@ impl Protection {
                 self.cover(Protocol::HlsCmaf, tracks)
             }
             Resource::HlsIFrameCmaf(track, _) => self.cover(Protocol::HlsCmaf, from_ref(track)),
+            // It describes clear segments.
+            Resource::HlsLeadInit(track) => self.cover(Protocol::HlsCmaf, from_ref(track)).map(|_| None),
             // Text is always clear.
             Resource::HlsText(track, ..) => self.cover(Protocol::HlsCmaf, from_ref(track)),
             Resource::HlsTsSegment(tracks, _) => self.cover(Protocol::HlsTs, tracks),
@@ -431,6 +458,9 @@ impl Protection {
         if self.has_clear_thumbnails {
             text.push_str(" thumbnails");
         }
+        if !self.lead.is_empty() {
+            text.push_str(&self.lead.text());
+        }
         text.extend(self.fairplay_uri.iter().flat_map(|uri| [" fairplay ", uri]));
         for track in &self.tracks {
             match &track.keys {
@@ -463,6 +493,8 @@ pub(crate) struct Cover<'a> {
     pub(crate) scheme: Scheme,
     pub(crate) key: &'a Arc<ContentKey>,
     pub(crate) systems: &'a [DrmSystem],
+    /// The clear lead of the title in the protocol.
+    pub(crate) lead: ClearLead,
 }
 
 impl Cover<'_> {

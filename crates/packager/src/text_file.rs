@@ -104,7 +104,9 @@ fn mp4(document: &Document, language: &Language) -> Result<Bytes, TextError> {
         })
         .collect();
     // The number of cues is limited, so one fragment takes their samples.
-    if let Some(crate::Part::Inline(head)) = cmaf::media(0, 1, &samples, None).unwrap_or_default().first() {
+    if let Some(crate::Part::Inline(head)) =
+        cmaf::media(0, 1, &samples, cmaf::SampleForm::Clear).unwrap_or_default().first()
+    {
         file.extend_from_slice(head);
     }
     timed.iter().for_each(|sample| file.extend_from_slice(&sample.data));

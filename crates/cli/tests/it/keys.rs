@@ -98,6 +98,17 @@ fn keys_of_a_title_are_listed_without_the_keys() {
         }
         assert!(!said.contains(key), "{said}");
     }
+    assert!(!said.contains("sent clear"), "{said}");
+    // A clear lead is stated as long as it is: two segments of 4 s.
+    let text = fs::read_to_string(folder.path().join("drm.toml")).unwrap();
+    fs::write(
+        folder.path().join("lead.toml"),
+        text.replace("serve_keys", "clear_lead = \"10s\"\nserve_keys"),
+    )
+    .unwrap();
+    let lead = folder.path().join("lead.toml").display().to_string();
+    let (is_listed, said) = latemux(&["keys", "lighthouse.mp4", "--config", &lead]);
+    assert!(is_listed && said.contains("The first 8.000 s are sent clear"), "{said}");
     // A track without a key fails, and so does a title that does not exist.
     let config = encrypting(folder.path(), &both[..1]).display().to_string();
     for (title, reason) in [("lighthouse.mp4", "no key"), ("nothing.mp4", "not found")] {

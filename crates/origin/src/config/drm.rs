@@ -2,8 +2,9 @@
 
 use http::Uri;
 use latemux_protect::{DrmSystem, key::parse_iv, speke::Contract};
+use latemux_quantity::TimeSpan;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 
 /// Encryption of titles as they are sent. The first rule that matches a title applies. A title
 /// without a match is sent clear. Nodes behind the same URLs need the same rules and keys.
@@ -30,6 +31,11 @@ pub struct DrmRule {
     /// Kinds of tracks that are sent clear on purpose: `audio` and `thumbnails`. Timed text always
     /// is. Thumbnails are not sent otherwise, since they cannot be encrypted. Since 0.2.0.
     pub clear: Vec<String>,
+    /// Longest part at the start of a title that is sent clear, so that players can start before
+    /// they have a licence. A segment is clear if the one behind it begins by then. Smooth
+    /// Streaming is encrypted from the start. With `0s`, everything is. Since 0.2.0.
+    #[serde(with = "TimeSpan")]
+    pub clear_lead: Duration,
     /// URL at which players get keys, in which `{kid}` stands for the 32 digits of the KID. Without
     /// it, playlists point at the keys that `serve_keys` serves. Since 0.2.0.
     pub key_uri: Option<String>,
@@ -180,6 +186,9 @@ impl DrmRule {
         }
         if let Some(kind) = self.clear.iter().find(|kind| !["audio", "thumbnails"].contains(&kind.as_str())) {
             return Some(format!("clear may hold audio and thumbnails, not '{kind}'"));
+        }
+        if !self.clear_lead.is_zero() && schemes[..3].iter().all(|(_, scheme, _)| scheme.is_none()) {
+            return Some("clear_lead needs dash, hls_ts or hls_fmp4: Smooth Streaming has none".to_owned());
         }
         match &self.key_uri {
             Some(uri) if !uri.contains("{kid}") => {

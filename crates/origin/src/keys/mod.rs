@@ -24,7 +24,7 @@ use latemux_packager::{
 };
 use latemux_protect::{DrmSystem, Scheme, cpix, key::parse_iv};
 use latemux_storage::Storage;
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// The rules of an origin, with the keys that are read at the start.
 #[derive(Debug, Default)]
@@ -38,6 +38,7 @@ struct Rule {
     systems: Vec<DrmSystem>,
     clear: Vec<TrackKind>,
     has_clear_thumbnails: bool,
+    clear_lead: Duration,
     uri: KeyUri,
     fairplay: FairPlay,
     /// Source of the keys, or a sentence for the operator that says why there are none.
@@ -143,6 +144,7 @@ impl Rule {
             systems,
             clear: rule.clear.iter().filter(|kind| *kind == "audio").map(|_| TrackKind::Audio).collect(),
             has_clear_thumbnails: rule.clear.iter().any(|kind| kind == "thumbnails"),
+            clear_lead: rule.clear_lead,
             uri: rule.key_uri.clone().map_or(KeyUri::Own, KeyUri::Template),
             // The configuration was checked. Without an IV, keys that state none are refused.
             fairplay: FairPlay {
@@ -194,6 +196,7 @@ impl Rule {
             self.uri.clone(),
         )?;
         let protection = protection.with_clear_thumbnails(self.has_clear_thumbnails);
+        let protection = protection.with_clear_lead(title, self.clear_lead);
         let protection = protection.with_fairplay(&self.fairplay)?;
         Ok(TitleKeys { protection, access: self.access.clone(), document })
     }

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Returns the packets of a file that mp4ff decrypts with a key.
-fn decrypted(mp4ff: &Path, file: &[u8], key: &str) -> String {
+pub(crate) fn decrypted(mp4ff: &Path, file: &[u8], key: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (sealed, opened) = (folder.path().join("sealed.mp4"), folder.path().join("opened.mp4"));
     std::fs::write(&sealed, file).unwrap();
@@ -196,7 +196,7 @@ async fn ffmpeg_and_mp4ff_decrypt_every_packet_of_av1() {
 }
 
 /// Returns the packets of all streams that ffmpeg gets by a playlist, with the keys that it names.
-fn packets_of_playlist(url: &str) -> Vec<String> {
+pub(crate) fn packets_of_playlist(url: &str) -> Vec<String> {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error", "-allowed_extensions", "ALL", "-i", url]);
     let out = ffmpeg.args(["-map", "0", "-c", "copy", "-f", "framemd5", "-"]).output().unwrap();

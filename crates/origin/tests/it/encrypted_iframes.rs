@@ -50,7 +50,7 @@ async fn text(server: SocketAddr, url: &str) -> String {
 }
 
 /// Returns the URL of the first I-frame playlist that a playlist names.
-async fn iframe_playlist(server: SocketAddr, url: &str) -> String {
+pub(crate) async fn iframe_playlist(server: SocketAddr, url: &str) -> String {
     let all = text(server, url).await;
     let line = all.lines().find(|line| line.starts_with("#EXT-X-I-FRAME-STREAM-INF")).unwrap();
     let link = line.split_once("URI=\"").unwrap().1.split('"').next().unwrap();

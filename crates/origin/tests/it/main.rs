@@ -12,6 +12,7 @@ mod bad_text;
 mod cache_disk;
 mod caching;
 mod changes;
+mod clear_lead;
 mod client;
 mod clients;
 mod clocks;

@@ -11,6 +11,7 @@ use latemux_origin::config::DrmRule;
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
+    time::Duration,
 };
 
 /// A run of media that no scheme leaves clear: longer than nine blocks of a pattern, with all the
@@ -54,6 +55,27 @@ fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
     })
 }
 
+/// Number of whole seconds that a segment of a title lasts.
+const SEGMENT: u64 = 4;
+
+/// Returns the number of the segment (0-based) that a URL names, or that holds its I-frame. `None`
+/// for Smooth Streaming, which has no clear lead.
+fn segment_of(url: &str) -> Option<u64> {
+    let file = url.rsplit_once('/')?.1.split('?').next()?;
+    let (stem, extension) = file.rsplit_once('.')?;
+    // Stems hold hyphens only behind the last name of a track.
+    let mut numbers = stem.rsplit_once('=')?.1.split('-').skip(1).map(|n| n.parse::<u64>().unwrap());
+    let number = numbers.next()?;
+    Some(match (extension, url.contains("/keyframes/")) {
+        // An I-frame every two seconds.
+        ("dash", true) => (number - 1) * 2 / SEGMENT,
+        // A time. Audio begins with the first frame behind the boundary.
+        ("dash", false) if url.contains("video") => number / 12_800 / SEGMENT,
+        ("dash", false) => (number + 2048) / 48_000 / SEGMENT,
+        _ => number - 1,
+    })
+}
+
 #[tokio::test]
 async fn no_rule_sends_covered_media_clear() {
     let seed = RandomState::new().hash_one(0);
@@ -78,9 +100,9 @@ async fn no_rule_sends_covered_media_clear() {
         key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#)),
         key_file("{}"),
     ];
-    let (mut sent, mut refused, mut rules) = (0, 0, 0);
+    let (mut sent, mut refused, mut lead, mut rules) = (0, 0, 0, 0);
     // Few rules of an unlucky draw are served: rules are drawn until both were seen.
-    while rules < 24 || (rules < 400 && (sent <= 10 || refused == 0)) {
+    while rules < 24 || (rules < 400 && (sent <= 10 || refused == 0 || lead == 0)) {
         rules += 1;
         let named = |name: &&str| (!name.is_empty()).then(|| (*name).to_owned());
         let mut rule = DrmRule {
@@ -90,6 +112,7 @@ async fn no_rule_sends_covered_media_clear() {
             hls_fmp4: named(dice.of(&["", "aes-128", "cenc", "cbcs"])),
             systems: ["playready", "clearkey"].map(str::to_owned).to_vec(),
             clear: if dice.one_in(3) { vec!["audio".to_owned()] } else { Vec::new() },
+            clear_lead: Duration::from_secs(*dice.of(&[0, 0, 3, 5, 10])),
             ..rule(dice.of(&files))
         };
         let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
@@ -98,6 +121,9 @@ async fn no_rule_sends_covered_media_clear() {
         }
         if [&rule.dash, &rule.hls_ts, &rule.hls_fmp4, &rule.mss].iter().all(|scheme| scheme.is_none()) {
             continue;
+        }
+        if [&rule.dash, &rule.hls_ts, &rule.hls_fmp4].iter().all(|scheme| scheme.is_none()) {
+            rule.clear_lead = Duration::ZERO;
         }
         let server = encrypting(vec![rule.clone()]).await;
         let urls = &urls[dice.of(&titles)];
@@ -109,7 +135,10 @@ async fn no_rule_sends_covered_media_clear() {
                 refused += 1;
                 continue;
             }
-            if !is_of_clear_audio {
+            let ends_in_lead = |segment| (segment + 1) * SEGMENT <= rule.clear_lead.as_secs();
+            if segment_of(url).is_some_and(ends_in_lead) {
+                lead += usize::from(clear_run(&plain.body, &answer.body).is_some());
+            } else if !is_of_clear_audio {
                 let found = clear_run(&plain.body, &answer.body);
                 assert_eq!(found, None, "{url} of {rule:?}");
                 sent += usize::from(plain.body.len() > HEAD + RUN);
@@ -120,5 +149,5 @@ async fn no_rule_sends_covered_media_clear() {
     let url = urls["/lighthouse.mp4"].iter().find(|url| url.ends_with(".ts")).unwrap();
     let plain = get(clear.address, url).await.body;
     assert!(clear_run(&plain, &plain).is_some());
-    assert!(sent > 10 && refused > 0, "{sent} sent, {refused} refused");
+    assert!(sent > 10 && refused > 0 && lead > 0, "{sent} sent, {refused} refused, {lead} in a lead");
 }

@@ -84,6 +84,11 @@ impl<'a> Links<'a> {
         self.url(&Resource::HlsInit(tracks), &Selection::default())
     }
 
+    /// Returns the URL of the init segment of a track's clear lead.
+    pub(crate) fn hls_lead_init(&self, track: TrackName) -> String {
+        self.url(&Resource::HlsLeadInit(track), &Selection::default())
+    }
+
     /// Returns the URL of a media segment, which may be joined.
     pub(crate) fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
         let selection = self.for_segments(extent);

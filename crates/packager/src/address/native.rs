@@ -9,6 +9,7 @@
 //!           | NAME 1*("-" REPID) ".m3u8"                 HLS media playlist
 //!           | NAME 1*("-" REPID) "-" N ".ts"             HLS TS segment
 //!           | "hls/" NAME 1*("-" REPID) ".m4s"           HLS CMAF init; fMP4 for several tracks
+//!           | "hls/" NAME "-" REPID "-lead.m4s"          HLS CMAF init of a clear lead
 //!           | "hls/" NAME 1*("-" REPID) "-" N ".m4s"     HLS CMAF segment; fMP4 likewise
 //!           | ["hls/"] NAME "-" REPID "-" N ".webvtt"    HLS text segment beside TS, or CMAF
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
@@ -48,6 +49,8 @@ use std::borrow::Cow;
 pub(super) const MAX_TRACKS: usize = 8;
 /// The folder of I-frame playlists and their segments.
 pub(super) const KEYFRAMES: &str = "keyframes/";
+/// The end of the names of init segments of a clear lead, without the extension.
+const LEAD: &str = "-lead";
 /// The end of the names of text segments of HLS.
 const WEBVTT: &str = ".webvtt";
 /// The folder of thumbnails.
@@ -118,6 +121,7 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
         Resource::HlsText(t, n, HlsContainer::Auto) => format!("{name}{}-{n}{WEBVTT}", id(t)),
         Resource::HlsText(t, n, HlsContainer::Cmaf) => format!("hls/{name}{}-{n}{WEBVTT}", id(t)),
         Resource::HlsInit(t) => format!("hls/{name}{}.m4s", ids(t)),
+        Resource::HlsLeadInit(t) => format!("hls/{name}{}{LEAD}.m4s", id(t)),
         Resource::HlsSegment(t, n) => format!("hls/{name}{}-{n}.m4s", ids(t)),
         Resource::HlsIFramePlaylist(t, _) => format!("{KEYFRAMES}{name}{}.m3u8", id(t)),
         Resource::HlsIFrameTs(t, n) => format!("{KEYFRAMES}{name}{}-{n}.ts", id(t)),
@@ -247,6 +251,9 @@ fn hls_cmaf_file(file: &str) -> Option<Resource> {
     let stem = file.strip_suffix(".m4s")?;
     if let Some(tracks) = rep_ids(stem) {
         return Some(Resource::HlsInit(tracks));
+    }
+    if let Some(id) = stem.strip_suffix(LEAD) {
+        return only_rep_id(id).map(Resource::HlsLeadInit);
     }
     let (ids, n) = numbered(stem)?;
     Some(Resource::HlsSegment(rep_ids(ids)?, n))

@@ -22,6 +22,8 @@ pub enum Resource {
     HlsTsSegment(Vec<TrackName>, u32),
     /// `/hls/NAME-REPID.m4s`
     HlsInit(Vec<TrackName>),
+    /// `/hls/NAME-REPID-lead.m4s`: the init segment of the clear lead of an encrypted track.
+    HlsLeadInit(TrackName),
     /// `/hls/NAME-REPID-N.m4s`; 1-based.
     HlsSegment(Vec<TrackName>, u32),
     /// `/NAME-REPID-N.webvtt` beside TS, `/hls/NAME-REPID-N.webvtt` beside CMAF; 1-based. Text in

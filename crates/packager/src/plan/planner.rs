@@ -8,9 +8,12 @@ use crate::{
     Address, PackError,
     address::{Profile, displayed_rep_id, rep_id},
     carry::{Protocol, find_carried},
+    clear_lead::LeadCheck,
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     segment::{
-        MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, iframes, smooth,
+        MAX_SAMPLES, PackedTracks, TrackShare,
+        cmaf::{self, SampleForm},
+        f4f, iframes, smooth,
         text::{CONVERTER, TextForm, TtmlSegment, is_made_for_smooth, is_made_ttml},
         ts,
     },
@@ -23,7 +26,7 @@ use latemux_index::{
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
-use latemux_isobmff::{boxes::senc::SampleEncryption, codec::Config};
+use latemux_isobmff::codec::Config;
 use latemux_protect::SampleAes;
 use std::{fmt::Write as _, iter, ops::Range};
 
@@ -36,6 +39,8 @@ pub(super) struct Planner<'a> {
     pub(super) known: &'a dyn KnownFragments,
     /// The encryption of samples, if they are to be encrypted one by one.
     pub(super) sealing: Option<Sealing<'a>>,
+    /// The clear lead, if the title has one.
+    pub(super) lead: &'a LeadCheck,
 }
 
 impl<'a> Planner<'a> {
@@ -117,8 +122,11 @@ impl<'a> Planner<'a> {
             return Ok(self.init(track.kind, what, cmaf::init(track)));
         };
         let encryption = cover.track_encryption(track.kind == TrackKind::Video);
-        let init = cmaf::encrypted_init(track, &encryption, cover.pssh());
-        let what = format_args!("cmaf init {}{}", displayed_rep_id(name), cover.systems_text());
+        // In DASH, a track has one init segment, which describes its lead too.
+        let has_lead = protocol == Protocol::Dash && !self.lead.lead().is_empty();
+        let init = cmaf::encrypted_init(track, &encryption, cover.pssh(), has_lead);
+        let more = if has_lead { " with a lead" } else { "" };
+        let what = format_args!("cmaf init {}{}{more}", displayed_rep_id(name), cover.systems_text());
         Ok(match self.init(track.kind, what, init) {
             Planned::Ready(plan) => Planned::Ready(Plan { digest: cover.digest(plan.digest), ..plan }),
             other => other,
@@ -167,17 +175,22 @@ impl<'a> Planner<'a> {
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("{}", CmafText(choice, name, number));
         let order = self.address.selection.order;
-        self.single(index, segment, requested, choice, what, |_, samples, encryption| {
+        self.single(index, segment, requested, choice, what, |_, samples, form| {
+            if form == SampleForm::Lead && protocol == Protocol::Dash {
+                return Ok((cmaf::media(object, number, samples, form)?, cmaf::LEAD_TEXT));
+            }
+            // In HLS, the lead has an init segment of its own, and is as that of a clear title.
+            let form = form.encryption().map_or(SampleForm::Clear, SampleForm::Encrypted);
             if choice == SampleChoice::All
                 && order == SampleOrder::Priority
                 && let Some(parts) = cmaf::prioritised_media(object, number, samples)?
             {
                 return Ok((parts, " by priority"));
             }
-            if track.kind == TrackKind::Text && encryption.is_none() {
+            if track.kind == TrackKind::Text && form == SampleForm::Clear {
                 return Ok((cmaf::text_media(object, number, samples)?, " with sizes"));
             }
-            Ok((cmaf::media(object, number, samples, encryption)?, ""))
+            Ok((cmaf::media(object, number, samples, form)?, ""))
         })
     }
 
@@ -191,8 +204,9 @@ impl<'a> Planner<'a> {
         let segment = iframes::numbered(title_track, track, number);
         let what = format_args!("dash iframe {} {number}", displayed_rep_id(name));
         let choice = SampleChoice::LastingIFrame;
-        self.single(index, segment, u64::from(number), choice, what, |_, samples, encryption| {
-            Ok((cmaf::media(title_track.object, number, samples, encryption)?, ""))
+        self.single(index, segment, u64::from(number), choice, what, |_, samples, form| {
+            let more = if form == SampleForm::Lead { cmaf::LEAD_TEXT } else { "" };
+            Ok((cmaf::media(title_track.object, number, samples, form)?, more))
         })
     }
 
@@ -205,7 +219,7 @@ impl<'a> Planner<'a> {
         requested: u64,
         choice: SampleChoice,
         what: std::fmt::Arguments<'_>,
-        parts: impl FnOnce(&Segment, &[Sample], Option<&SampleEncryption<'_>>) -> MadeParts,
+        parts: impl FnOnce(&Segment, &[Sample], SampleForm<'_>) -> MadeParts,
     ) -> Result<Planned, PackError> {
         let title_track = &self.title.tracks()[index];
         let (segment, mut samples) = match self.resolve(index, segment, requested, choice)? {
@@ -225,14 +239,16 @@ impl<'a> Planner<'a> {
         };
         let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
         let content_type = cmaf_type(self.title.track(title_track).kind);
-        if let Some(sealing) = self.sealing {
+        let is_lead = self.lead.holds(self.selected, [(index, &segment)]);
+        if let Some(sealing) = self.sealing.filter(|_| !is_lead) {
             let clear =
                 ClearSegment { index, digest: self.digest(format_args!("{what}{cut}")), content_type, reach };
             return self.sealed(sealing, clear, &samples, |encryption| {
-                parts(&segment, &samples, Some(encryption)).map(|(parts, _)| parts)
+                parts(&segment, &samples, SampleForm::Encrypted(encryption)).map(|(parts, _)| parts)
             });
         }
-        let (parts, more) = parts(&segment, &samples, None)?;
+        let form = if is_lead { SampleForm::Lead } else { SampleForm::Clear };
+        let (parts, more) = parts(&segment, &samples, form)?;
         Ok(self.ready(Class::Media, content_type, format_args!("{what}{more}{cut}"), parts, reach))
     }
 
@@ -417,7 +433,9 @@ impl<'a> Planner<'a> {
         let names = indexes.iter().map(|&i| &self.title.tracks()[i].name);
         let segments = shares.iter().map(|share| share.segment.as_ref());
         let cut = cut_text(self.selected, &indexes, at, segments);
-        plan(MuxedSegment { at, what: packed_text(names, number, &cut), shares, reach })
+        let present = shares.iter().filter_map(|share| Some((share.index, share.segment.as_ref()?)));
+        let is_lead = self.lead.holds(self.selected, present);
+        plan(MuxedSegment { at, what: packed_text(names, number, &cut), is_lead, shares, reach })
     }
 
     /// Plans a TS segment (1-based).
@@ -427,9 +445,10 @@ impl<'a> Planner<'a> {
         number: u32,
         choice: SampleChoice,
     ) -> Result<Planned, PackError> {
-        self.muxed(Protocol::HlsTs, names, number, choice, |MuxedSegment { at, what, shares, reach }| {
+        self.muxed(Protocol::HlsTs, names, number, choice, |segment| {
+            let MuxedSegment { at, what, is_lead, shares, reach } = segment;
             let clear = self.digest(format_args!("{}", TsText(choice, &what)));
-            let cover = self.sealing.map(|sealing| sealing.cover);
+            let cover = self.sealing.filter(|_| !is_lead).map(|sealing| sealing.cover);
             let digest = cover.map_or(clear, |cover| cover.digest(clear));
             let cipher = cover.map(|cover| Box::new(SampleAes::new(cover.key)));
             Ok(match ts::plan_ts(shares, at, cipher)? {
@@ -474,9 +493,9 @@ impl<'a> Planner<'a> {
         }
         let moved = self.moved();
         let what = format_args!("smooth segment {} {time}{moved}", displayed_rep_id(name));
-        self.single(index, segment, time, SampleChoice::All, what, |segment, samples, encryption| {
+        self.single(index, segment, time, SampleChoice::All, what, |segment, samples, form| {
             let place = (index, title_track.object);
-            Ok((smooth::media(&clock, place, segment, samples, encryption)?, ""))
+            Ok((smooth::media(&clock, place, segment, samples, form.encryption())?, ""))
         })
     }
 }
@@ -507,6 +526,8 @@ struct MuxedSegment<'a> {
     at: u32,
     /// Text for digests: names of the tracks, video first, number and cut.
     what: String,
+    /// True if it is part of the clear lead.
+    is_lead: bool,
     /// The share of each track, video first.
     shares: Vec<TrackShare<'a>>,
     /// The ranges that a cache may fetch along, see [`Plan::reach`].

@@ -4,7 +4,7 @@ use super::{Class, Part, Planned, SourceRange, planner::Planner};
 use crate::{
     PackError,
     address::{IFrameNumber, displayed_rep_id},
-    segment::cmaf,
+    segment::cmaf::{self, SampleForm},
 };
 use latemux_index::{
     media::{
@@ -43,7 +43,7 @@ impl<'a> Planner<'a> {
         if samples.is_empty() {
             return Err(no_sheet(name, number));
         }
-        let parts = cmaf::media(of.object, number, &samples, None)?;
+        let parts = cmaf::media(of.object, number, &samples, SampleForm::Clear)?;
         let what = format_args!("thumbnails iframe {} {number}", displayed_rep_id(name));
         Ok(self.ready(Class::Media, "video/mp4", what, parts, Vec::new()))
     }

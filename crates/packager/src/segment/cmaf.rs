@@ -42,10 +42,21 @@ pub(crate) fn ttml_init(track: &Track) -> Bytes {
     InitSegment::cmaf(described, u64::try_from(track.end).ok()).to_bytes()
 }
 
-/// Returns the init segment of a track whose samples are encrypted, with `pssh` boxes.
-pub(crate) fn encrypted_init(track: &Track, encryption: &TrackEncryption, pssh: Vec<Bytes>) -> Bytes {
+/// Returns the init segment of a track whose samples are encrypted, with `pssh` boxes. With
+/// `has_lead`, a second sample entry describes clear samples, see [`SampleForm::Lead`].
+pub(crate) fn encrypted_init(
+    track: &Track,
+    encryption: &TrackEncryption,
+    pssh: Vec<Bytes>,
+    has_lead: bool,
+) -> Bytes {
     let entry = track.sample_entry.encrypted(track.kind == TrackKind::Video, encryption);
-    let described = InitTrack { sample_entries: vec![entry], ..init_track(TRACK_ID, track) };
+    let mut described = init_track(TRACK_ID, track);
+    if !has_lead {
+        described.sample_entries.clear();
+    }
+    // Players decide by the first entry if they need a licence.
+    described.sample_entries.insert(0, entry);
     let mut init = InitSegment::cmaf(described, u64::try_from(track.end).ok());
     init.pssh = pssh;
     init.to_bytes()
@@ -81,18 +92,49 @@ pub(crate) fn init_track(track_id: u32, track: &Track) -> InitTrack {
     }
 }
 
+/// The form of the samples of a segment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum SampleForm<'a> {
+    /// Clear, in a track without encrypted segments.
+    Clear,
+    /// Clear before encrypted segments: the second sample entry of the track describes them.
+    Lead,
+    /// They are yet to be encrypted. The segment states how to decrypt them.
+    Encrypted(&'a SampleEncryption<'a>),
+}
+
+impl<'a> SampleForm<'a> {
+    /// Returns the encryption of the samples, if they are to be encrypted.
+    pub(crate) fn encryption(self) -> Option<&'a SampleEncryption<'a>> {
+        match self {
+            Self::Encrypted(encryption) => Some(encryption),
+            Self::Clear | Self::Lead => None,
+        }
+    }
+}
+
+/// The text of [`SampleForm::Lead`] in digests.
+pub(crate) const LEAD_TEXT: &str = " of a lead";
+
+/// Number of the sample entry of clear segments in a track with encrypted ones.
+const LEAD_ENTRY: u32 = 2;
+
 /// Returns the parts of a media segment with samples of an object. `number` is the 1-based number
-/// of the segment and its fragment. With an `encryption`, the samples are yet to be encrypted, and
-/// the first part is the clear head. Fails with [`PackError::TooLarge`] for too many samples.
+/// of the segment and its fragment. If the samples are yet to be encrypted, the first part is the
+/// clear head. Fails with [`PackError::TooLarge`] for too many samples.
 pub(crate) fn media(
     object: usize,
     number: u32,
     samples: &[Sample],
-    encryption: Option<&SampleEncryption<'_>>,
+    form: SampleForm<'_>,
 ) -> Result<Vec<Part>, PackError> {
-    written(object, number, samples, |spec, head| match encryption {
-        Some(encryption) => encrypted_fragment(spec, encryption, head),
-        None => fragment(spec, head),
+    written(object, number, samples, |spec, head| match form {
+        SampleForm::Encrypted(encryption) => encrypted_fragment(spec, encryption, head),
+        SampleForm::Clear => fragment(spec, head),
+        SampleForm::Lead => {
+            let spec = FragmentSpec { sample_description_index: Some(LEAD_ENTRY), ..*spec };
+            fragment(&spec, head)
+        }
     })
 }
 

@@ -37,7 +37,7 @@ proptest! {
         number in 1_u32..,
     ) {
         let samples = samples(&list, start);
-        let parts = media(7, number, &samples, None).unwrap();
+        let parts = media(7, number, &samples, SampleForm::Clear).unwrap();
         let length: u64 = parts.iter().map(Part::len).sum();
         prop_assert_eq!(length, segment_bytes(samples.iter().copied()));
         for few in [1, 2, 3, samples.len()] {
@@ -105,7 +105,7 @@ proptest! {
 #[test]
 fn four_gigabytes_need_a_64_bit_header() {
     let samples = samples(&[(1 << 31, 0, 1, 0, true), (1 << 31, 0, 1, 0, true)], 0);
-    let parts = media(0, 1, &samples, None).unwrap();
+    let parts = media(0, 1, &samples, SampleForm::Clear).unwrap();
     let Part::Inline(head) = &parts[0] else { panic!("head first") };
     assert_eq!(head[head.len() - 16..], [&[0, 0, 0, 1][..], b"mdat", &[0, 0, 0, 1, 0, 0, 0, 16]].concat());
     assert_eq!(parts.iter().map(Part::len).sum::<u64>(), segment_bytes(samples.into_iter()));
@@ -117,6 +117,6 @@ fn four_gigabytes_need_a_64_bit_header() {
 
 #[test]
 fn the_smallest_header_has_the_announced_size() {
-    let parts = media(0, 1, &samples(&[(9, 0, 1, 0, true)], 0), None).unwrap();
+    let parts = media(0, 1, &samples(&[(9, 0, 1, 0, true)], 0), SampleForm::Clear).unwrap();
     assert_eq!(parts[0].len(), MIN_SEGMENT_HEADER);
 }

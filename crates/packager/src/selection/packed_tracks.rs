@@ -9,7 +9,7 @@ use latemux_isobmff::{Time, Timescale, time::Round};
 use std::time::Duration;
 
 /// Nanoseconds, in which clips and joined segments are measured.
-pub(super) const NANOS: Timescale = match Timescale::new(1_000_000_000) {
+pub(crate) const NANOS: Timescale = match Timescale::new(1_000_000_000) {
     Some(scale) => scale,
     None => Timescale::MILLIS,
 };

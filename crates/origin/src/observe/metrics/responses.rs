@@ -70,7 +70,7 @@ impl RequestLabels {
             | Resource::HlsIFramePlaylist(_, container) => (hls(container), Manifest),
             Resource::HlsTsSegment(..) | Resource::HlsIFrameTs(..) => (HlsTs, Media),
             Resource::HlsText(_, _, container) => (hls(container), Media),
-            Resource::HlsInit(_) => (HlsCmaf, Init),
+            Resource::HlsInit(_) | Resource::HlsLeadInit(_) => (HlsCmaf, Init),
             Resource::HlsSegment(..) | Resource::HlsIFrameCmaf(..) => (HlsCmaf, Media),
             Resource::ThumbnailSheet(..) => (Thumbnails, Media),
             Resource::ThumbnailPlaylist(_) | Resource::Storyboard => (Thumbnails, Manifest),

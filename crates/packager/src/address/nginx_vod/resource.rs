@@ -15,6 +15,8 @@ use latemux_index::title::TrackName;
 /// A second name of DASH segments: the module's documentation and its code differ.
 const DASH_FRAGMENT_ALIAS: &str = "frag";
 const IFRAME: &str = "iframe";
+/// The name of init segments of a clear lead.
+const LEAD_INIT: &str = "lead";
 const BOOTSTRAP: &str = "bootstrap";
 
 /// A resource that can be requested of a title. Numbers are 1-based.
@@ -34,6 +36,8 @@ pub enum VodResource {
     HlsText(Picks, u32, HlsContainer),
     /// `init-v1.mp4` under the prefix of HLS, unless DASH has the same prefix.
     HlsInit(Picks),
+    /// `lead-v1.mp4`: the init segment of the clear lead of an encrypted track.
+    HlsLeadInit(Picks),
     /// `iframe-N[-PLACE]-v1.ts`
     HlsIFrameTs(Picks, IFrameNumber),
     /// `iframe-N[-PLACE]-v1.m4s`
@@ -62,7 +66,9 @@ impl VodResource {
         match self {
             Self::HlsMaster(..) | Self::HlsIndex(..) | Self::HlsIFrames(..) => Protocol::HlsTs,
             Self::HlsTs(..) | Self::HlsText(..) | Self::HlsIFrameTs(..) => Protocol::HlsTs,
-            Self::HlsSegment(..) | Self::HlsInit(_) | Self::HlsIFrameCmaf(..) => Protocol::HlsCmaf,
+            Self::HlsSegment(..) | Self::HlsInit(_) | Self::HlsLeadInit(_) | Self::HlsIFrameCmaf(..) => {
+                Protocol::HlsCmaf
+            }
             Self::DashManifest(_) | Self::DashInit(_) | Self::DashSegment(..) => Protocol::Dash,
             Self::SmoothManifest(_) | Self::SmoothFragment(..) => Protocol::Smooth,
             Self::HdsManifest(_) | Self::HdsBootstrap(_) | Self::HdsFragment(..) => Protocol::Hds,
@@ -111,7 +117,9 @@ impl VodResource {
                 .or_else(|| file(&names.hls_iframes, Self::HlsIFrames));
         }
         if let Some(stem) = name.strip_suffix(".mp4") {
-            return Some(Picks::parse(rest_after(stem, &names.hls_init)?).map(Self::HlsInit));
+            let file =
+                |name: &str, make: fn(Picks) -> Self| Some(Picks::parse(rest_after(stem, name)?).map(make));
+            return file(&names.hls_init, Self::HlsInit).or_else(|| file(LEAD_INIT, Self::HlsLeadInit));
         }
         if let Some(stem) = name.strip_suffix(".vtt") {
             let found = rest_after(stem, &names.hls_segment).and_then(numbered)?;
@@ -192,6 +200,7 @@ impl VodResource {
             Self::HlsSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.hls_segment),
             Self::HlsText(picks, n, _) => format!("{}-{n}{picks}.vtt", names.hls_segment),
             Self::HlsInit(picks) => format!("{}{picks}.mp4", names.hls_init),
+            Self::HlsLeadInit(picks) => format!("{LEAD_INIT}{picks}.mp4"),
             Self::HlsIFrameTs(picks, n) => format!("{IFRAME}-{n}{picks}.ts"),
             Self::HlsIFrameCmaf(picks, n) => format!("{IFRAME}-{n}{picks}.m4s"),
             Self::DashManifest(picks) => format!("{}{picks}.mpd", names.dash_manifest),

@@ -42,6 +42,7 @@ fn every_form_of_the_table_is_parsed() {
         ("/hls/x.mp4/seg-1.ts", "x.mp4", VodResource::HlsTs(picks(""), 1)),
         ("/hls/x.mp4/seg-7-v1.m4s", "x.mp4", VodResource::HlsSegment(picks("-v1"), 7)),
         ("/hls/x.mp4/init-v1-a1.mp4", "x.mp4", VodResource::HlsInit(picks("-v1-a1"))),
+        ("/hls/x.mp4/lead-v1.mp4", "x.mp4", VodResource::HlsLeadInit(picks("-v1"))),
         (
             "/hls/x.mp4/iframe-2-v1.ts",
             "x.mp4",
@@ -244,6 +245,7 @@ fn any_resource() -> impl Strategy<Value = VodResource> {
         numbered().prop_map(|(p, n)| VodResource::HlsSegment(p, n)),
         (any_picks(), 1..=u32::MAX, container()).prop_map(|(p, n, c)| VodResource::HlsText(p, n, c)),
         any_picks().prop_map(VodResource::HlsInit),
+        any_picks().prop_map(VodResource::HlsLeadInit),
         frame().prop_map(|(p, n)| VodResource::HlsIFrameTs(p, n)),
         frame().prop_map(|(p, n)| VodResource::HlsIFrameCmaf(p, n)),
         any_picks().prop_map(VodResource::DashManifest),

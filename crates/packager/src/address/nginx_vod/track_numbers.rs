@@ -144,6 +144,7 @@ impl TrackNumbers {
             VodResource::HlsSegment(picks, n) => Resource::HlsSegment(together(picks)?, *n),
             VodResource::HlsText(picks, n, container) => Resource::HlsText(one(picks)?, *n, *container),
             VodResource::HlsInit(picks) => Resource::HlsInit(together(picks)?),
+            VodResource::HlsLeadInit(picks) => Resource::HlsLeadInit(one(picks)?),
             VodResource::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
             VodResource::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
             // If HLS and DASH share a prefix, this may be an init segment of HLS. In DASH, every

@@ -86,6 +86,7 @@ impl NginxVodUrls {
             Resource::HlsPlaylist(tracks, container) => VodResource::HlsIndex(several(tracks), *container),
             Resource::HlsTsSegment(tracks, n) => VodResource::HlsTs(several(tracks), *n),
             Resource::HlsInit(tracks) => VodResource::HlsInit(several(tracks)),
+            Resource::HlsLeadInit(track) => VodResource::HlsLeadInit(one(track)),
             Resource::HlsSegment(tracks, n) => VodResource::HlsSegment(several(tracks), *n),
             Resource::HlsText(track, n, container) => VodResource::HlsText(one(track), *n, *container),
             Resource::HlsIFramePlaylist(track, container) => VodResource::HlsIFrames(one(track), *container),

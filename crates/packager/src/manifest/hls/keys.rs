@@ -5,6 +5,7 @@ use crate::{
     PackError,
     address::Links,
     carry::Protocol,
+    clear_lead::ClearLead,
     digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
     protection::{Cover, KeyUri, Protection},
     segment::PackedTracks,
@@ -17,12 +18,15 @@ use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 /// The keys of the segments of one playlist.
 ///
-/// All segments have one key. If they are encrypted as a whole, and no IV was given with the key,
-/// each segment has an IV of its own, and so a tag.
+/// All segments behind the clear lead have one key. If they are encrypted as a whole, and no IV was
+/// given with the key, each segment has an IV of its own, and so a tag.
 #[derive(Debug)]
 pub(super) struct SegmentKeys<'a> {
-    cover: Cover<'a>,
-    uris: KeyUris,
+    /// The encryption of the segments. `None` if they are clear.
+    cover: Option<(Cover<'a>, KeyUris)>,
+    lead: ClearLead,
+    /// True if there is a discontinuity behind the lead. All playlists of a title have it there.
+    has_border: bool,
     selected: &'a Selected<'a>,
     protocol: Protocol,
     /// Indexes into the selected `Title::tracks`, video first.
@@ -31,8 +35,8 @@ pub(super) struct SegmentKeys<'a> {
 }
 
 impl<'a> SegmentKeys<'a> {
-    /// Returns the keys of a playlist of tracks packed together. `None` if they are clear. Fails
-    /// with [`PackError::CannotProtect`] if the protocol has no scheme.
+    /// Returns the keys of a playlist of tracks packed together. `None` for a title without
+    /// protection. Fails with [`PackError::CannotProtect`] if the protocol has no scheme.
     pub(super) fn of(
         protection: Option<&'a Protection>,
         selected: &'a Selected<'a>,
@@ -44,16 +48,42 @@ impl<'a> SegmentKeys<'a> {
         let Some(protection) = protection else { return Ok(None) };
         let title = selected.title();
         let names: Vec<TrackName> = tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
-        let Some(cover) = protection.cover(protocol, &names)? else { return Ok(None) };
+        let cover = protection.cover(protocol, &names)?;
         let mut tracks = tracks.to_vec();
         tracks.sort_by_key(|&i| (title.track(&title.tracks()[i]).kind, i));
-        let uris = KeyUris::of(protection, links, cover.key.id());
-        Ok(Some(Self { cover, uris, selected, protocol, tracks, minimum }))
+        let cover = cover.map(|cover| (cover, KeyUris::of(protection, links, cover.key.id())));
+        let lead = protection.lead_in(protocol);
+        // Segments that are encrypted as a whole are the same segments once they are decrypted.
+        let has_border = protection.schemes().of(protocol).is_some_and(Scheme::is_of_samples);
+        Ok(Some(Self { cover, lead, has_border, selected, protocol, tracks, minimum }))
     }
 
-    /// Returns a writer of the tags before each segment.
-    pub(super) fn writer(&self) -> KeyWriter<'_> {
-        KeyWriter { keys: self, is_written: false }
+    /// Returns true if segments have a key.
+    pub(super) fn are_some(&self) -> bool {
+        self.cover.is_some()
+    }
+
+    /// Returns true if a segment (0-based) is part of a lead that has its own init segment.
+    pub(super) fn has_lead_init(&self, number: u32) -> bool {
+        self.have_sample_entries() && self.is_in_lead(number)
+    }
+
+    /// Returns true if the sample entry states the encryption.
+    fn have_sample_entries(&self) -> bool {
+        self.cover.as_ref().is_some_and(|(cover, _)| cover.scheme.is_common_encryption())
+    }
+
+    /// Returns true if a segment (0-based) is part of the clear lead.
+    fn is_in_lead(&self, number: u32) -> bool {
+        let packed = PackedTracks::new(self.selected.title(), &self.tracks);
+        let packed = packed.map(|packed| packed.joined(self.minimum));
+        packed.is_some_and(|packed| self.lead.holds_packed(self.selected, &packed, number))
+    }
+
+    /// Returns a writer of the tags before each segment. `init` is the URL of the init segment of
+    /// segments behind the lead, if they have one.
+    pub(super) fn writer<'k>(&'k self, init: Option<&'k str>) -> KeyWriter<'k> {
+        KeyWriter { keys: self, init, place: Place::Start, is_written: false }
     }
 
     /// Returns the digest of the clear form of samples of a segment (0-based), by the texts of the
@@ -87,13 +117,51 @@ impl<'a> SegmentKeys<'a> {
 /// Writes the tags of the segments of a playlist.
 pub(super) struct KeyWriter<'a> {
     keys: &'a SegmentKeys<'a>,
+    init: Option<&'a str>,
+    place: Place,
     is_written: bool,
 }
 
+/// The place of the last segment written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// There is none yet.
+    Start,
+    InLead,
+    BehindLead,
+}
+
 impl KeyWriter<'_> {
-    /// Writes the tag before samples of a segment (0-based), unless the one before it applies.
+    /// Writes the tags before samples of a segment (0-based), unless those before it apply.
     pub(super) fn write(&mut self, number: u32, choice: SampleChoice, playlist: &mut String) {
-        let SegmentKeys { cover, uris, .. } = self.keys;
+        // No segment behind one that is not part of the lead is part of it.
+        if self.place != Place::BehindLead && self.keys.is_in_lead(number) {
+            if self.place == Place::Start && self.keys.are_some() {
+                PlaylistTag::new("EXT-X-KEY").plain("METHOD", "NONE").write(playlist);
+            }
+            self.place = Place::InLead;
+            return;
+        }
+        if std::mem::replace(&mut self.place, Place::BehindLead) == Place::InLead {
+            self.write_border(playlist);
+        }
+        self.write_key(number, choice, playlist);
+    }
+
+    /// Writes the tags between the lead and the first segment behind it, but those of keys.
+    fn write_border(&self, playlist: &mut String) {
+        if self.keys.has_border {
+            playlist.push_str("#EXT-X-DISCONTINUITY\n");
+        }
+        if let Some(init) = self.init
+            && self.keys.have_sample_entries()
+        {
+            PlaylistTag::new("EXT-X-MAP").quoted("URI", init).write(playlist);
+        }
+    }
+
+    fn write_key(&mut self, number: u32, choice: SampleChoice, playlist: &mut String) {
+        let Some((cover, uris)) = &self.keys.cover else { return };
         if cover.scheme.is_of_samples() {
             if !std::mem::replace(&mut self.is_written, true) {
                 write_sample_keys("EXT-X-KEY", cover, uris, playlist);

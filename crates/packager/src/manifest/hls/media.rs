@@ -61,7 +61,7 @@ pub(crate) fn media(
             .text(3, tags, None, &entries, |n, _| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
     }
     // EXT-X-MAP outside of I-frame playlists needs version 6.
-    let init = links.hls_init(names.clone());
+    let init = InitUrls::of(links, &names);
     list.text(6, tags, Some(&init), &entries, |n, _| url(&Resource::HlsSegment(names.clone(), n + 1), n))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn iframes(
             links.hls_iframe(&Resource::HlsIFrameTs(name.clone(), number(n, choice)))
         })
     } else {
-        let init = links.hls_init(vec![name.clone()]);
+        let init = InitUrls::of(links, std::slice::from_ref(name));
         list.text(6, &only, Some(&init), &entries, |n, choice| {
             links.hls_iframe(&Resource::HlsIFrameCmaf(name.clone(), number(n, choice)))
         })
@@ -112,6 +112,32 @@ struct Playlist<'a> {
     minimum: Option<Duration>,
     /// The keys of its segments, if they are encrypted.
     keys: Option<SegmentKeys<'a>>,
+}
+
+/// URLs of the init segments of a playlist.
+struct InitUrls {
+    /// That of encrypted segments, and of all segments of a clear title.
+    own: String,
+    /// That of the clear lead of an encrypted track.
+    lead: Option<String>,
+}
+
+impl InitUrls {
+    fn of(links: &Links<'_>, names: &[TrackName]) -> Self {
+        let lead = match names {
+            [only] => Some(links.hls_lead_init(only.clone())),
+            _ => None,
+        };
+        Self { own: links.hls_init(names.to_vec()), lead }
+    }
+
+    /// Returns the URL for the first of the listed segments.
+    fn first(&self, keys: Option<&SegmentKeys<'_>>, entries: &[Entry]) -> &str {
+        let has_lead_init =
+            |keys: &SegmentKeys<'_>| entries.first().is_some_and(|entry| keys.has_lead_init(entry.segment));
+        let lead = self.lead.as_deref().filter(|_| keys.is_some_and(has_lead_init));
+        lead.unwrap_or(&self.own)
+    }
 }
 
 /// A URL of a playlist.
@@ -158,12 +184,13 @@ impl Playlist<'_> {
         &self,
         version: u32,
         tags: &str,
-        init: Option<&str>,
+        init: Option<&InitUrls>,
         entries: &[Entry],
         url: impl Fn(u32, SampleChoice) -> String,
     ) -> Result<String, PackError> {
         // The attributes of keys need version 5.
-        let version = if self.keys.is_some() { version.max(5) } else { version };
+        let has_keys = self.keys.as_ref().is_some_and(SegmentKeys::are_some);
+        let version = if has_keys { version.max(5) } else { version };
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
         let target = target_duration(entries.iter().map(|entry| entry.micros));
         let target = target.max(least_target(self.selected.title(), self.tracks, self.minimum));
@@ -173,9 +200,11 @@ impl Playlist<'_> {
         text.push_str(tags);
         if let Some(init) = init {
             // Before any key, because the key of a segment would apply to it, too.
-            PlaylistTag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
+            let first = init.first(self.keys.as_ref(), entries);
+            PlaylistTag::new("EXT-X-MAP").quoted("URI", first).write(&mut text);
         }
-        let mut keys = self.keys.as_ref().map(SegmentKeys::writer);
+        let own_init = init.map(|init| init.own.as_str());
+        let mut keys = self.keys.as_ref().map(|keys| keys.writer(own_init));
         for &Entry { segment, choice, micros } in entries {
             if let Some(keys) = &mut keys {
                 keys.write(segment, choice, &mut text);
