@@ -169,8 +169,17 @@ fn keys_appear_only_in_their_delivery() {
 /// `pack --config` writes what `serve --config` sends.
 #[test]
 fn packed_tracks_are_encrypted_as_they_are_served() {
+    for lead in ["", "clear_lead = \"10s\"\n"] {
+        packs_as_it_serves(lead);
+    }
+}
+
+/// Compares the packed tracks with the served ones, with this setting of the rule.
+fn packs_as_it_serves(lead: &str) {
     let folder = tempfile::tempdir().unwrap();
     let config = encrypting(folder.path(), &[(VIDEO, "video"), (AUDIO, "audio")]);
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("serve_keys", &format!("{lead}serve_keys"))).unwrap();
     let config = config.display().to_string();
     let output = format!("{}/", folder.path().join("packed").display());
     let (is_packed, said) = latemux(&["pack", "lighthouse.mp4", "--config", &config, "-o", &output]);
@@ -195,6 +204,12 @@ fn packed_tracks_are_encrypted_as_they_are_served() {
             "{name}: {} segments",
             media.len()
         );
+        // The segments of a lead name the second sample entry.
+        let names_entry = |media: &&Vec<u8>| {
+            let at = media.windows(4).position(|four| four == b"tfhd").unwrap();
+            media[at + 7] & 2 != 0
+        };
+        assert_eq!(media.iter().filter(names_entry).count(), if lead.is_empty() { 0 } else { 2 }, "{name}");
         assert!(file.starts_with(init), "{name}");
         assert!(file.ends_with(&media.concat()), "{name}");
         compared += 1;
