@@ -192,7 +192,7 @@ mod tests {
         let digits: Vec<char> = bits.chars().collect();
         let byte = |bits: &[char]| bits.iter().fold(0, |byte, &bit| byte << 1 | u8::from(bit == '1'));
         let payload: Vec<u8> = digits.chunks(8).map(byte).collect();
-        [&[0x32, payload.len() as u8][..], &payload].concat()
+        [&[0x32, u8::try_from(payload.len()).unwrap()][..], &payload].concat()
     }
 
     #[test]
