@@ -3,11 +3,12 @@
 use crate::{
     caching::smooth_fragments,
     client::get,
-    encryption::{AUDIO_KEY, AUDIO_KID, VIDEO_KEY, VIDEO_KID, encrypting, key_file, rule},
-    server::{Server, crawl, library},
+    encryption::{AUDIO_KEY, AUDIO_KID, VIDEO_KEY, VIDEO_KID, key_file, rule, with_rules},
+    server::{Server, crawl, key, library},
     storms::Dice,
 };
 use latemux_origin::config::DrmRule;
+use latemux_testmedia::recipe;
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
@@ -81,8 +82,11 @@ async fn no_rule_sends_covered_media_clear() {
     let seed = RandomState::new().hash_one(0);
     println!("seed {seed}");
     let mut dice = Dice::new(seed);
-    let clear = Server::start(library()).await;
-    let titles = ["/lighthouse.mp4", "/buoy.mp4", "/fragmented.mp4", "/harbour"];
+    let library = library();
+    let av1 = "-c:v libsvtav1 -preset 10 -g 50 -b:v 400k -svtav1-params tile-columns=1 -c:a aac";
+    library.put(key("av1.mp4"), std::fs::read(recipe::coded("av1-covered", av1)).unwrap());
+    let clear = Server::start(library.clone()).await;
+    let titles = ["/lighthouse.mp4", "/buoy.mp4", "/fragmented.mp4", "/harbour", "/av1.mp4"];
     let mut urls = BTreeMap::new();
     for title in titles {
         let mut found = crawl(clear.address, title).await;
@@ -125,7 +129,7 @@ async fn no_rule_sends_covered_media_clear() {
         if [&rule.dash, &rule.hls_ts, &rule.hls_fmp4].iter().all(|scheme| scheme.is_none()) {
             rule.clear_lead = Duration::ZERO;
         }
-        let server = encrypting(vec![rule.clone()]).await;
+        let server = Server::with(library.clone(), with_rules(vec![rule.clone()]), None).await;
         let urls = &urls[dice.of(&titles)];
         for _ in 0..12 {
             let url = dice.of(urls);
