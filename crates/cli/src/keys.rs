@@ -89,7 +89,7 @@ fn listing(protection: &Protection) -> String {
     let lead = protection.clear_lead();
     if !lead.is_zero() {
         let seconds = lead.as_secs_f64();
-        let _ = writeln!(text, "The first {seconds:.3} s are sent clear, but for Smooth Streaming");
+        let _ = writeln!(text, "The first {seconds:.3} s are sent clear, except in Smooth Streaming");
     }
     text
 }

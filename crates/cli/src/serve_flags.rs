@@ -32,8 +32,8 @@ pub(crate) struct ServeFlags {
     /// reach it [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<ListenAddress>,
-    /// Also start while storage says that the bucket or the credentials are wrong, and try again
-    /// until it answers
+    /// Start even if storage refuses the bucket or the credentials, and try again until it accepts
+    /// them
     #[arg(long)]
     pub(crate) wait_for_storage: bool,
     /// Serve neither the player page nor the list of titles
@@ -88,13 +88,13 @@ pub(crate) struct ServeFlags {
     #[arg(
         long,
         value_name = "N",
-        help = with_default("Most requests among which a long read of distant storage is split, or auto", Options::default().streams)
+        help = with_default("Most requests at once for one long read, which storage far away answers faster then, or auto", Options::default().streams)
     )]
     pub(crate) storage_streams: Option<StreamCount>,
     #[arg(
         long,
         value_name = "SIZE",
-        help = with_default("Least size of each part of a read that --storage-streams splits", ByteSize(Options::default().chunk))
+        help = with_default("Smallest part of a read that --storage-streams splits", ByteSize(Options::default().chunk))
     )]
     pub(crate) storage_chunk: Option<ByteSize>,
     #[command(flatten)]

@@ -1,9 +1,9 @@
 //! The clear lead of an encrypted title: its first segments, which are sent clear so that players
 //! can start before they have a licence.
 //!
-//! The lead ends where the grid has a boundary, so that it is the same in all tracks and protocols
-//! and on all nodes. A segment of which any part lies behind that boundary is encrypted whole. The
-//! last segment of a track always is, because no boundary ends it.
+//! The lead ends at a boundary of the segment grid, so that it is the same in all tracks, in DASH
+//! and HLS, and on all nodes. A segment of which any part lies after that boundary is encrypted
+//! whole. The last segment of a track always is, because no boundary follows it.
 
 use crate::selection::{
     Selected,
@@ -16,7 +16,7 @@ use std::{cell::Cell, time::Duration};
 /// The clear lead of a title. Empty by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ClearLead {
-    /// Number of the grid's segments in it.
+    /// Count of the grid's segments in the lead.
     segments: u32,
     length: Duration,
 }
@@ -49,8 +49,8 @@ impl ClearLead {
         format!(" lead {}", self.segments)
     }
 
-    /// Returns true if segments of tracks (indexes into the selected [`Title::tracks`]) that are
-    /// sent together are part of the lead: all of each of them.
+    /// Returns true if every one of these segments, which are sent together, lies in the lead from
+    /// its first sample to its last. Tracks are indexes into the selected [`Title::tracks`].
     pub(crate) fn holds<'s>(
         self,
         selected: &Selected<'_>,

@@ -10,8 +10,8 @@ use super::slices::SliceError;
 use crate::bits::BitReader;
 use std::ops::Range;
 
-/// Most tiles of a sample, so that a sample of many small ones takes no more memory than itself. A
-/// frame has at most 4096.
+/// Most tiles of a sample. It keeps the list of tiles from taking more memory than the sample if
+/// its tiles are tiny. A frame has at most 4096.
 const MAX_TILES: usize = 8192;
 
 /// A reader of the tiles of one track. It keeps the sequence header, and what later frames may take

@@ -32,7 +32,7 @@ pub(super) type References = [Option<Reference>; SLOTS];
 /// The distances between order hints.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OrderHints {
-    /// OrderHintBits, of which there is at least one.
+    /// OrderHintBits, at least 1: streams without order hints have no such value.
     pub(super) bits: u32,
     /// Order hint of the current frame.
     pub(super) current: u32,

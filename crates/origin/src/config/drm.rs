@@ -32,8 +32,9 @@ pub struct DrmRule {
     /// is. Thumbnails are not sent otherwise, since they cannot be encrypted. Since 0.2.0.
     pub clear: Vec<String>,
     /// Longest part at the start of a title that is sent clear, so that players can start before
-    /// they have a licence. A segment is clear if the one behind it begins by then. Smooth
-    /// Streaming is encrypted from the start. With `0s`, everything is. Since 0.2.0.
+    /// they have a licence. A segment is clear only if the next one starts no later than this time.
+    /// With `0s`, no segment is clear. Smooth Streaming is always encrypted from the start. Since
+    /// 0.2.0.
     #[serde(with = "TimeSpan")]
     pub clear_lead: Duration,
     /// URL at which players get keys, in which `{kid}` stands for the 32 digits of the KID. Without

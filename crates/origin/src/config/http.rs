@@ -10,15 +10,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Most connections open at one time. If a further client connects, connections without a
-    /// request are closed, those that have been idle the longest first. If all have one, 64 further
-    /// connections are accepted for health checks, and other clients wait. The last quarter of the
-    /// connections is left to addresses that have few.
+    /// Most connections open at one time. If one more client connects, the connection that has been
+    /// without a request for the longest time is closed. If every connection has a request, 64 more
+    /// are accepted for health checks, and other clients wait. The last quarter of the connections
+    /// is kept for addresses with few open connections.
     pub max_connections: usize,
-    /// Most connections of one address open at one time. On eight further ones, only health checks
-    /// are answered; others are closed at once. An IPv6 address stands for its /64 network. Trusted
-    /// proxies have no limit, and 0 sets none. Caches in front of this server, and networks behind
-    /// one address, may need thousands. Since 0.2.0.
+    /// Most connections of one address open at one time. Eight more are accepted for health checks
+    /// only, and any beyond these are closed at once. An IPv6 address stands for its /64 network.
+    /// Trusted proxies have no limit. 0 sets no limit for anybody. Caches in front of this server,
+    /// and networks behind one address, may need thousands. Since 0.2.0.
     pub max_connections_per_address: usize,
     /// Most requests of one address in flight at one time. Further ones get status 429. 0 sets no
     /// limit. Since 0.2.0.
@@ -35,7 +35,7 @@ pub struct HttpConfig {
     /// status 503. It should be longer than load balancers take to notice. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub drain_delay: Duration,
-    /// Fewest bytes in a second that a client must take of a response, on average over
+    /// Lowest rate at which a client must take a response, in bytes a second on average over
     /// `stall_timeout`. Time in which no bytes wait for the client does not count. 0 sets no limit.
     /// Since 0.2.0.
     #[serde(with = "ByteSize")]

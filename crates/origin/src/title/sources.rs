@@ -83,10 +83,9 @@ impl ChosenTracks {
     }
 }
 
-/// Collects the files of a title that can be served. An unusable file is left out, which gives the
-/// same title on every node, unless no video remains: the file may have held it. A failure of
-/// storage fails the title instead, because another node, or the same node a moment later, may not
-/// have it.
+/// Collects the files of a title that can be served. An unusable file is left out, by every node.
+/// If no video remains, the title fails, because that file may have held the video. A failure of
+/// storage fails the title too, because another node, or this one a moment later, may not see it.
 pub(crate) fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
     let mut sources = Sources::default();
     let (mut first, mut of_text) = (None, None);

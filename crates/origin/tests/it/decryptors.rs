@@ -149,9 +149,9 @@ fn traced(file: &[u8]) -> Vec<String> {
     lines.map(|(_, field)| field.to_owned()).filter(|field| !field.starts_with("Packet")).collect()
 }
 
-/// AV1 with tiles in several groups, some of less than a block, with frames that are shown again,
-/// with references of other sizes, and in which each frame states the order of all others. Without
-/// a key, all its headers are read as in clear, and no packet is the same.
+/// AV1 with tiles in several groups, some smaller than a block, with frames that are shown again,
+/// with references of other sizes, and with frames that state the order hints of all references.
+/// Without a key, ffmpeg reads the same headers as in the clear title.
 #[tokio::test(flavor = "multi_thread")]
 async fn ffmpeg_and_mp4ff_decrypt_every_packet_of_av1() {
     let mp4ff = tool("mp4ff-decrypt");

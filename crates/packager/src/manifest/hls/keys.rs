@@ -53,7 +53,8 @@ impl<'a> SegmentKeys<'a> {
         tracks.sort_by_key(|&i| (title.track(&title.tracks()[i]).kind, i));
         let cover = cover.map(|cover| (cover, KeyUris::of(protection, links, cover.key.id())));
         let lead = protection.lead_in(protocol);
-        // Segments that are encrypted as a whole are the same segments once they are decrypted.
+        // Encryption of whole segments changes nothing in the decrypted ones, so that players need
+        // no discontinuity at the end of the lead.
         let has_border = protection.schemes().of(protocol).is_some_and(Scheme::is_of_samples);
         Ok(Some(Self { cover, lead, has_border, selected, protocol, tracks, minimum }))
     }
