@@ -12,6 +12,7 @@
 
 mod cuts;
 mod following;
+mod muxed;
 mod planner;
 mod sealed;
 mod text;

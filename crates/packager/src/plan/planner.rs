@@ -1,21 +1,20 @@
 //! The planner: finds the tracks, segments and samples of a request and makes a plan of them.
 
 use super::{
-    Class, MediaFirst, MediaSegment, Needs, Part, Plan, Planned, SourceRange, TS_TYPE,
+    Class, Needs, Part, Plan, Planned, SourceRange,
     sealed::{ClearSegment, Sealing},
 };
 use crate::{
     Address, PackError,
-    address::{Profile, displayed_rep_id, rep_id},
+    address::{Profile, displayed_rep_id},
     carry::{Protocol, find_carried},
     clear_lead::LeadCheck,
-    digest::{CmafText, Fmp4Text, SampleChoice, TsText, cut_text, digest_of, packed_text},
+    digest::{CmafText, SampleChoice, cut_text, digest_of},
     segment::{
-        MAX_SAMPLES, PackedTracks, TrackShare,
+        MAX_SAMPLES,
         cmaf::{self, SampleForm},
-        f4f, iframes, smooth,
+        iframes, smooth,
         text::{CONVERTER, TextForm, TtmlSegment, is_made_for_smooth, is_made_ttml},
-        ts,
     },
     selection::{SampleOrder, Selected},
 };
@@ -27,7 +26,6 @@ use latemux_index::{
     title::{Segment, SegmentSamples, TrackName},
 };
 use latemux_isobmff::codec::Config;
-use latemux_protect::SampleAes;
 use std::{fmt::Write as _, iter, ops::Range};
 
 /// The inputs of every plan.
@@ -50,7 +48,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the text for a digest that tells where a clip starts whose times count from there.
-    fn moved(&self) -> String {
+    pub(super) fn moved(&self) -> String {
         let start = self.title.start();
         if self.selected.is_moved() {
             format!(" from {}/{}", start.ticks, start.scale.get())
@@ -275,7 +273,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the samples of a segment, or the ranges that must be read to know them.
-    fn samples(
+    pub(super) fn samples(
         &self,
         track: usize,
         segment: &Segment,
@@ -298,7 +296,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns byte ranges of a track's object.
-    fn of_object(&self, track: usize, ranges: Vec<Range<u64>>) -> impl Iterator<Item = SourceRange> + use<> {
+    pub(super) fn of_object(
+        &self,
+        track: usize,
+        ranges: Vec<Range<u64>>,
+    ) -> impl Iterator<Item = SourceRange> + use<> {
         let object = self.title.tracks()[track].object;
         ranges.into_iter().map(move |range| SourceRange { object, range })
     }
@@ -333,151 +335,6 @@ impl<'a> Planner<'a> {
         reach
     }
 
-    /// Returns tracks of different kinds that are packed together. Video comes first, whatever the
-    /// order in the URL, so that a segment has one body.
-    fn together(
-        &self,
-        protocol: Protocol,
-        names: &[TrackName],
-    ) -> Result<Vec<(usize, &'a Track)>, PackError> {
-        let find = |name| find_carried(self.title, protocol, name);
-        let mut tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-        tracks.sort_by_key(|&(index, track)| (track.kind, index));
-        let has_twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
-        if has_twice || tracks.is_empty() {
-            Err(PackError::NoSuchTrack(joined_names(names)))
-        } else {
-            Ok(tracks)
-        }
-    }
-
-    /// Plans the init segment of tracks that share segments of fMP4.
-    pub(super) fn muxed_init(&self, names: &[TrackName]) -> Result<Planned, PackError> {
-        if self.sealing.is_some() {
-            return Err(PackError::CannotProtect("segments of several tracks"));
-        }
-        let tracks = self.together(Protocol::HlsCmaf, names)?;
-        let ids: Vec<String> =
-            tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks()[index].name)).collect();
-        let tracks: Vec<&Track> = tracks.into_iter().map(|(_, track)| track).collect();
-        let kind = tracks.first().map_or(TrackKind::Video, |track| track.kind);
-        Ok(self.init(kind, format_args!("fmp4 init {}", ids.join(" ")), cmaf::muxed_init(&tracks)))
-    }
-
-    /// Plans an fMP4 segment (1-based) of several tracks.
-    pub(super) fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        self.muxed(Protocol::HlsCmaf, names, number, SampleChoice::All, |segment| {
-            let kind = segment.shares.first().map_or(TrackKind::Video, |share| share.track.kind);
-            let parts = cmaf::muxed_media(number, &segment.shares)?;
-            let what = format_args!("{}", Fmp4Text(&segment.what));
-            Ok(self.ready(Class::Media, cmaf_type(kind), what, parts, segment.reach))
-        })
-    }
-
-    /// Plans a segment (1-based) of several tracks. `plan` plans it once its samples are known.
-    fn muxed(
-        &self,
-        protocol: Protocol,
-        names: &[TrackName],
-        number: u32,
-        choice: SampleChoice,
-        plan: impl FnOnce(MuxedSegment<'a>) -> Result<Planned, PackError>,
-    ) -> Result<Planned, PackError> {
-        let all = || joined_names(names);
-        if self.sealing.is_some_and(|sealing| sealing.cover.scheme.is_common_encryption()) {
-            return Err(PackError::CannotProtect("segments of several tracks"));
-        }
-        let tracks = self.together(protocol, names)?;
-        if let Some((_, text)) = tracks.iter().find(|(_, track)| !is_muxable(protocol, track)) {
-            return Err(PackError::CannotCarry { protocol: protocol.name(), format: text.codec.format });
-        }
-        let is_video = tracks.iter().all(|(_, track)| track.kind == TrackKind::Video);
-        if choice != SampleChoice::All && !is_video {
-            return Err(PackError::NoSuchTrack(all()));
-        }
-        let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
-        let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
-        let joined =
-            self.selected.minimum.filter(|_| protocol != Protocol::Hds && choice == SampleChoice::All);
-        let packed = PackedTracks::new(self.title, &indexes).ok_or_else(none)?.joined(joined);
-        let is_there = |n: &u32| packed.lead().numbers().contains(n);
-        let at = number.checked_sub(1).filter(is_there).ok_or_else(none)?;
-        let mut shares = Vec::with_capacity(indexes.len());
-        let mut fragments: Vec<SourceRange> = Vec::new();
-        let segments: Vec<_> = packed.shares(at).collect();
-        let mut shared = segments.iter().zip(&tracks);
-        let has_choice = |(share, track): (&(usize, Option<Segment>), &(usize, &Track))| {
-            share.1.as_ref().is_none_or(|segment| has_choice(track.1, segment, choice))
-        };
-        if !shared.all(has_choice) {
-            return Err(none());
-        }
-        let used = segments.iter().filter_map(|(index, segment)| Some((*index, segment.as_ref()?)));
-        let reach = if choice == SampleChoice::All { self.reach(used) } else { Vec::new() };
-        for ((index, segment), &(_, track)) in segments.into_iter().zip(&tracks) {
-            let known = segment.as_ref().map(|segment| self.samples(index, segment, choice)).transpose()?;
-            match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
-                SegmentSamples::Known(samples) => {
-                    let object = self.title.tracks()[index].object;
-                    shares.push(TrackShare { track, index, object, segment, samples });
-                }
-                SegmentSamples::Needs(ranges) => fragments.extend(self.of_object(index, ranges)),
-            }
-        }
-        // Tracks of one object often share fragments.
-        fragments.sort_by_key(|source| (source.object, source.range.start));
-        fragments.dedup();
-        if !fragments.is_empty() {
-            return Ok(Planned::Needs(Needs { fragments, reach }));
-        }
-        let names = indexes.iter().map(|&i| &self.title.tracks()[i].name);
-        let segments = shares.iter().map(|share| share.segment.as_ref());
-        let cut = cut_text(self.selected, &indexes, at, segments);
-        let present = shares.iter().filter_map(|share| Some((share.index, share.segment.as_ref()?)));
-        let is_lead = self.lead.holds(self.selected, present);
-        plan(MuxedSegment { at, what: packed_text(names, number, &cut), is_lead, shares, reach })
-    }
-
-    /// Plans a TS segment (1-based).
-    pub(super) fn ts_segment(
-        &self,
-        names: &[TrackName],
-        number: u32,
-        choice: SampleChoice,
-    ) -> Result<Planned, PackError> {
-        self.muxed(Protocol::HlsTs, names, number, choice, |segment| {
-            let MuxedSegment { at, what, is_lead, shares, reach } = segment;
-            let clear = self.digest(format_args!("{}", TsText(choice, &what)));
-            let cover = self.sealing.filter(|_| !is_lead).map(|sealing| sealing.cover);
-            let digest = cover.map_or(clear, |cover| cover.digest(clear));
-            let cipher = cover.map(|cover| Box::new(SampleAes::new(cover.key)));
-            Ok(match ts::plan_ts(shares, at, cipher)? {
-                ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
-                    content_type: TS_TYPE,
-                    content_length: segment.content_length,
-                    digest,
-                    class: Class::Media,
-                    parts: segment.parts,
-                    transform: Some(segment.muxer),
-                    reach,
-                }),
-                ts::TsPlan::NeedsMedia(segment) => {
-                    let segment = MediaSegment::Ts { segment, track: joined_names(names) };
-                    Planned::NeedsMedia(MediaFirst { digest, segment, reach, seal: None })
-                }
-            })
-        })
-    }
-
-    /// Plans an HDS fragment (1-based).
-    pub(super) fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        self.muxed(Protocol::Hds, names, number, SampleChoice::All, |segment| {
-            let parts = f4f::media(&f4f::clock(self.title), number, &segment.shares)?;
-            let what = format_args!("f4f segment {}{}", segment.what, self.moved());
-            Ok(self.ready(Class::Media, "video/f4f", what, parts, segment.reach))
-        })
-    }
-
     /// Plans the Smooth Streaming fragment that begins at `time`, in units of 100 ns.
     pub(super) fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
         let (index, track) = find_carried(self.title, Protocol::Smooth, name)?;
@@ -509,46 +366,13 @@ pub(super) enum Resolved {
     Needs(Needs),
 }
 
-/// Returns true if a track can be in a segment with others. Text beside TS has segments of its own,
-/// and 3GPP text is converted.
-fn is_muxable(protocol: Protocol, track: &Track) -> bool {
-    track.kind != TrackKind::Text || (protocol != Protocol::HlsTs && track.codec.config != Config::Tx3g)
-}
-
 /// Returns true if a segment has the samples of a choice.
-fn has_choice(track: &Track, segment: &Segment, choice: SampleChoice) -> bool {
+pub(super) fn has_choice(track: &Track, segment: &Segment, choice: SampleChoice) -> bool {
     choice.place().is_none_or(|place| iframes::at_place(track, segment, place).is_some())
 }
 
-/// A segment of tracks packed together.
-struct MuxedSegment<'a> {
-    /// The segment's number, 0-based.
-    at: u32,
-    /// Text for digests: names of the tracks, video first, number and cut.
-    what: String,
-    /// True if it is part of the clear lead.
-    is_lead: bool,
-    /// The share of each track, video first.
-    shares: Vec<TrackShare<'a>>,
-    /// The ranges that a cache may fetch along, see [`Plan::reach`].
-    reach: Vec<SourceRange>,
-}
-
-/// Characters that usually follow the stem of a name in such a message.
-const USUAL_SUFFIX: usize = 16;
-
-/// Joins the names of tracks for an error message.
-fn joined_names(names: &[TrackName]) -> String {
-    let mut text = String::with_capacity(names.iter().map(|name| name.stem.len() + USUAL_SUFFIX).sum());
-    for (place, name) in names.iter().enumerate() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}{name}", if place > 0 { " with " } else { "" });
-    }
-    text
-}
-
 /// Returns `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).
-fn cmaf_type(kind: TrackKind) -> &'static str {
+pub(super) fn cmaf_type(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Video => "video/mp4",
         TrackKind::Audio => "audio/mp4",
