@@ -5,13 +5,13 @@ use crate::{
     read::body::{Body, PlanBody},
     read::fetch::Fetch,
     read::fragments::MoofReads,
-    read::segment::{SegmentPlan, plan_segment},
+    read::segment::complete_plan,
     title::loaded_title::LoadedTitle,
 };
 use bytes::Bytes;
 use hyper::body::Body as _;
 use latemux_packager::{Address, Plan, Resource};
-use std::{future::poll_fn, pin::Pin, sync::Arc};
+use std::{convert::Infallible, future::poll_fn, ops::ControlFlow, pin::Pin, sync::Arc};
 
 /// Bytes of a segment as they arrive, the same bytes that a client gets for the segment's URL.
 #[derive(Debug)]
@@ -30,23 +30,13 @@ impl Origin {
     pub async fn plan(&self, title: &LoadedTitle, resource: Resource) -> Result<Plan, Error> {
         let address = Address::new(title.base.clone(), resource);
         let new_fetch = || self.fetch(title);
-        let moofs = MoofReads::Alone(&new_fetch);
+        let reads = MoofReads::Alone(&new_fetch);
         let app = self.app();
-        let mut cuts = app.cuts.of(title);
-        let mut planned = plan_segment(title, &address, &app.fragments, &cuts, moofs).await?;
-        if let SegmentPlan::CutsFirst(needs) = planned {
-            cuts.find(*needs, &mut new_fetch(), app.config.read.held).await?;
-            let moofs = MoofReads::Alone(&new_fetch);
-            planned = plan_segment(title, &address, &app.fragments, &cuts, moofs).await?;
-        }
-        match planned {
-            SegmentPlan::Ready(plan) => Ok(plan),
-            SegmentPlan::MediaFirst(media) => {
-                let bytes = PlanBody::read_all(media.parts(), &mut new_fetch(), app.config.read.held).await?;
-                Ok(media.plan(&bytes)?)
-            }
-            SegmentPlan::CutsFirst(_) => Err(Error::Internal("a plan lacks cuts that were found")),
-        }
+        let (mut cuts, held) = (app.cuts.of(title), app.config.read.held);
+        let answer = |_, _| Ok(None::<Infallible>);
+        let planned = complete_plan(title, &address, &app.fragments, &mut cuts, reads, held, answer).await?;
+        let ControlFlow::Continue(plan) = planned;
+        Ok(plan)
     }
 
     /// Starts to read the bytes of a plan. The rest is read as [`SegmentBytes::next`] is called.

@@ -9,18 +9,18 @@ use crate::{
     key_delivery,
     observe::metrics::RequestLabels,
     observe::trace::{Stage, enter_stage, set_labels},
-    read::body::{Body, PlanBody},
+    read::body::Body,
     read::charge::{Charge, SMALL_FRAME},
     read::fetch::Fetch,
     read::fragments::MoofReads,
-    read::segment::{SegmentPlan, plan_segment},
+    read::segment::complete_plan,
     route::{Route, TitleRequest, route},
     title::checks::Freshness,
     title::loaded_title::LoadedTitle,
 };
 use http::{Response, request::Parts};
 use latemux_packager::{Address, plan::Class};
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Runs all stages. `charge` takes what the response keeps in memory.
 pub(crate) async fn serve(app: &App, request: &Parts, charge: &Arc<Charge>) -> Result<Response<Body>, Error> {
@@ -94,30 +94,13 @@ async fn serve_segment(
     };
     let mut fetch = Fetch::new(title.objects.clone(), app.config.read.clone(), charge.clone());
     let mut cuts = app.cuts.of(title);
-    let moofs = MoofReads::WithMedia(&mut fetch);
-    let mut planned = plan_segment(title, address, &app.fragments, &cuts, moofs).await?;
-    if let SegmentPlan::CutsFirst(needs) = planned {
-        let unread = known(Class::Media, needs.digest(), needs.content_type(), 0);
-        if let Some(head) = not_modified(request, &unread)? {
-            return Ok(head.respond(Body::empty()));
-        }
-        enter_stage(Stage::Read);
-        cuts.find(*needs, &mut fetch, app.config.read.held).await?;
-        enter_stage(Stage::Plan);
-        let moofs = MoofReads::WithMedia(&mut fetch);
-        planned = plan_segment(title, address, &app.fragments, &cuts, moofs).await?;
-    }
+    let reads = MoofReads::WithMedia(&mut fetch);
+    let held = app.config.read.held;
+    let answer = |digest, content_type| not_modified(request, &known(Class::Media, digest, content_type, 0));
+    let planned = complete_plan(title, address, &app.fragments, &mut cuts, reads, held, answer).await?;
     let plan = match planned {
-        SegmentPlan::CutsFirst(_) => return Err(Error::Internal("a plan lacks cuts that were found")),
-        SegmentPlan::Ready(plan) => plan,
-        SegmentPlan::MediaFirst(mut media) => {
-            if let Some(head) = not_modified(request, &known(Class::Media, media.digest(), "", 0))? {
-                return Ok(head.respond(Body::empty()));
-            }
-            fetch.set_reach(media.take_reach());
-            let bytes = PlanBody::read_all(media.parts(), &mut fetch, app.config.read.held).await?;
-            media.plan(&bytes)?
-        }
+        ControlFlow::Continue(plan) => plan,
+        ControlFlow::Break(head) => return Ok(head.respond(Body::empty())),
     };
     let head = decide(request, &known(plan.class, plan.digest, plan.content_type, plan.content_length))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };

@@ -98,6 +98,23 @@ pub(crate) enum MoofReads<'a> {
 }
 
 impl MoofReads<'_> {
+    /// Returns the same reads for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> MoofReads<'_> {
+        match self {
+            Self::WithMedia(fetch) => MoofReads::WithMedia(fetch),
+            Self::Alone(new_fetch) => MoofReads::Alone(*new_fetch),
+        }
+    }
+
+    /// Returns the fetch for media that is needed before a plan is complete. `own` is the place for
+    /// a fetch of its own.
+    pub(crate) fn of_media<'f>(&'f mut self, own: &'f mut Option<Fetch>) -> &'f mut Fetch {
+        match self {
+            Self::WithMedia(fetch) => fetch,
+            Self::Alone(new_fetch) => own.insert(new_fetch()),
+        }
+    }
+
     /// Returns at least `len` bytes of the fragment's object from the offset `from` on.
     async fn bytes(&mut self, fragment: &SourceRange, from: u64, len: u64) -> Result<Bytes, Error> {
         let object = fragment.object;

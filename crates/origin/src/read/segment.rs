@@ -20,7 +20,10 @@ use latemux_packager::{
     plan::{Class, MediaFirst, NeedsCuts, SourceRange},
     plan_protected,
 };
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 /// Plan of a segment whose samples are all known.
 #[derive(Debug)]
@@ -75,6 +78,43 @@ pub(crate) async fn plan_segment(
         }
     }
     Err(Error::Internal("a plan lacks fragments that were read"))
+}
+
+/// Plans a segment completely: reads its media first if its length depends on them, and finds the
+/// slices of its video if these are to be encrypted. Before it reads media, `answer` may end the
+/// request by the digest and the content type of the segment, which is empty if it is not known.
+pub(crate) async fn complete_plan<T>(
+    title: &LoadedTitle,
+    address: &Address,
+    fragments: &Fragments,
+    cuts: &mut TitleCuts<'_>,
+    mut reads: MoofReads<'_>,
+    held: u64,
+    answer: impl Fn(u128, &'static str) -> Result<Option<T>, Error>,
+) -> Result<ControlFlow<T, Plan>, Error> {
+    let mut own = None;
+    let mut planned = plan_segment(title, address, fragments, cuts, reads.reborrow()).await?;
+    if let SegmentPlan::CutsFirst(needs) = planned {
+        if let Some(answer) = answer(needs.digest(), needs.content_type())? {
+            return Ok(ControlFlow::Break(answer));
+        }
+        enter_stage(Stage::Read);
+        cuts.find(*needs, reads.of_media(&mut own), held).await?;
+        enter_stage(Stage::Plan);
+        planned = plan_segment(title, address, fragments, cuts, reads.reborrow()).await?;
+    }
+    let mut media = match planned {
+        SegmentPlan::CutsFirst(_) => return Err(Error::Internal("a plan lacks cuts that were found")),
+        SegmentPlan::Ready(plan) => return Ok(ControlFlow::Continue(plan)),
+        SegmentPlan::MediaFirst(media) => media,
+    };
+    if let Some(answer) = answer(media.digest(), "")? {
+        return Ok(ControlFlow::Break(answer));
+    }
+    let fetch = reads.of_media(&mut own);
+    fetch.set_reach(media.take_reach());
+    let bytes = PlanBody::read_all(media.parts(), fetch, held).await?;
+    Ok(ControlFlow::Continue(media.plan(&bytes)?))
 }
 
 /// The state that the bodies of all segments share.
