@@ -174,7 +174,8 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(why) && !text.contains('\n') && error.reason() == "lacking", "{text}");
         }
-        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        // No other test listens on this address, so nobody takes the port when it is free again.
+        let closed = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).unwrap().local_addr().unwrap();
         let error = submit(&document(), &format!("http://{closed}")).unwrap_err().to_string();
         assert!(error.contains("refused"), "{error}");
     }

@@ -34,8 +34,8 @@ fn messages_repeated_their_cause() {
     let missing = format!("http://{}/lighthouse.mp4/none", server.address);
     let missing_media = format!("http://{}/none.mp4", server.address);
     let no_manifest = format!("http://{}/?", server.address);
-    // Nothing listens on a port that was free a moment ago.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // No other test listens on this address, so nobody takes the port when it is free again.
+    let free = TcpListener::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
     let refused = format!("http://{free}/x/film.mp4");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();

@@ -224,10 +224,11 @@ async fn requests_name_their_host_agent_and_range() {
 
 #[tokio::test]
 async fn connections_over_tcp_report_refusals() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    // No other test listens on this address, so nobody takes the port when it is free again.
+    let listener = tokio::net::TcpListener::bind("127.0.0.9:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let network = Network::new(&Trust::System).unwrap();
-    let server = |tls| Server { host: "127.0.0.1".to_owned(), port, tls };
+    let server = |tls| Server { host: "127.0.0.9".to_owned(), port, tls };
     let (client, accepted) = tokio::join!(network.connect(server(false)), listener.accept());
     assert!(client.is_ok());
     drop(accepted.unwrap());

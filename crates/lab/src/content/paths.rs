@@ -55,7 +55,8 @@ impl Paths {
 /// Writes the paths of all formats beside the files of a title.
 pub(super) fn write_all(place: &Path, latemux: &Path) -> Result<(), Error> {
     let lacking = |error: std::io::Error| Error::Lacking(format!("no free port: {error}"));
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lacking)?;
+    // An address of this machine that others rarely use: nobody takes the port before the server.
+    let free = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).map_err(lacking)?;
     let address = free.local_addr().map_err(lacking)?;
     drop(free);
     let mut serve = command(latemux);

@@ -417,7 +417,8 @@ async fn distant_bytes_of_a_server_without_ranges_are_not_read() {
 #[tokio::test]
 async fn connecting_has_a_time_limit() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // No other test listens on this address, so nobody takes the port when it is free again.
+    let gone = std::net::TcpListener::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
     for (address, reason) in [
         (format!("https://{}/", silent.local_addr().unwrap()), "storage_timeout"),
         (format!("http://{gone}/"), "storage_unavailable"),

@@ -282,8 +282,8 @@ async fn a_bad_key_server_is_an_error_and_never_clear_media() {
         }
         assert!((1..=4).contains(&stand_in.count()), "{name}: {}", stand_in.count());
     }
-    // Nobody listens.
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    // No other test listens on this address, so nobody takes the port when it is free again.
+    let listener = TcpListener::bind(("127.0.0.9", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let server = encrypting(vec![of_samples(speke(address))]).await;

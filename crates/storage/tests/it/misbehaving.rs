@@ -224,7 +224,8 @@ async fn missing_responses_time_out() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_unavailable() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // No other test listens on this address, so nobody takes the port when it is free again.
+    let free = std::net::TcpListener::bind("127.0.0.9:0").unwrap();
     let address = format!("http://{}/vod/", free.local_addr().unwrap());
     drop(free);
     let storage = open(&address, &Options::default()).unwrap();
