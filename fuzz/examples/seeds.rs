@@ -343,7 +343,8 @@ fn indexed(by_mfra: bool) -> Vec<u8> {
         }
         let mfra = Container(b"mfra", &[&Raw(b"tfra", tfra), &Raw(b"mfro", vec![0; 8])]);
         mfra.write(&mut out);
-        let (len, end) = (u32::try_from(mfra.size()).expect("small"), out.len() - 4);
+        let len = u32::try_from(mfra.size()).expect("small");
+        let end = out.len() - 4;
         out[end..].copy_from_slice(&len.to_be_bytes());
     }
     out
@@ -524,7 +525,8 @@ fn mfra() -> Vec<u8> {
     let mut out =
         bytes_of(&Container(b"mfra", &[&tfra(0, 0, 11), &tfra(1, 0x3f, 28), &tfra(1, 0x1b, 25), &mfro]))
             .to_vec();
-    let (size, end) = (u32::try_from(out.len()).expect("small"), out.len() - 4);
+    let size = u32::try_from(out.len()).expect("small");
+    let end = out.len() - 4;
     out[end..].copy_from_slice(&size.to_be_bytes());
     out
 }

@@ -11,7 +11,8 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[high, low], rest)) = data.split_first_chunk::<2>() else { return };
     let length = usize::from(u16::from_be_bytes([high, low])).min(rest.len());
     let (init, segments) = rest.split_at(length);
-    let (init, segments) = (Bytes::copy_from_slice(init), Bytes::copy_from_slice(segments));
+    let init = Bytes::copy_from_slice(init);
+    let segments = Bytes::copy_from_slice(segments);
     let Ok(restored) = restore(&init, &segments) else { return };
     assert!(restored.kept > 0);
     assert!(restored.file.len() <= init.len() + 32 * segments.len() + 256);

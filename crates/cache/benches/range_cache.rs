@@ -48,7 +48,8 @@ impl Storage for Generated {
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let range = request.want.within(self.size).unwrap();
-            let (end, turns) = (range.end, self.turns);
+            let end = range.end;
+            let turns = self.turns;
             let body = stream::unfold(range.start, move |at| async move {
                 if turns {
                     tokio::task::yield_now().await;
@@ -111,12 +112,15 @@ fn hits() {
         runtime.block_on(drain(&storage, &key(), 0..size, &version));
         let reads = 100_000_u64;
         let run = |reads: u64| {
-            let (storage, version) = (storage.clone(), version.clone());
+            let storage = storage.clone();
+            let version = version.clone();
             runtime.block_on(async move {
                 let tasks = (0..threads as u64).map(|task| {
-                    let (storage, version) = (storage.clone(), version.clone());
+                    let storage = storage.clone();
+                    let version = version.clone();
                     tokio::spawn(async move {
-                        let (key, mut frames) = (key(), 0);
+                        let key = key();
+                        let mut frames = 0;
                         for n in 0..reads {
                             let start = (n + task) * 7919 * KIB % (size - len);
                             frames += drain(&storage, &key, start..start + len, &version).await;
@@ -135,7 +139,8 @@ fn hits() {
         let region = Region::new(ALLOCATOR);
         let begun = processor();
         let frames = run(reads);
-        let (took, allocations) = (processor() - begun, region.change().allocations);
+        let took = processor() - begun;
+        let allocations = region.change().allocations;
         let per_read = allocations as f64 / (reads * threads as u64) as f64;
         let per_frame = allocations as f64 / frames as f64;
         let nanos = took * 1e9 / (reads * threads as u64) as f64;
@@ -185,11 +190,14 @@ fn live() -> i64 {
 }
 
 fn memory() {
-    let (budget, size) = (256 * MIB, 128 * GIB);
+    let budget = 256 * MIB;
+    let size = 128 * GIB;
     let runtime = runtime(2);
     let (cache, storage, version) = around(Config { memory: budget, ..Config::default() }, size);
     let before = (live(), resident());
-    let (most_live, most_resident, most_counted) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let most_live = AtomicU64::new(0);
+    let most_resident = AtomicU64::new(0);
+    let most_counted = AtomicU64::new(0);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -203,7 +211,8 @@ fn memory() {
         runtime.block_on(async {
             // Segments of 0.1 to 4 MB, a fifth of them requested again and again.
             let readers = (0..64_u64).map(|reader| {
-                let (storage, version) = (storage.clone(), version.clone());
+                let storage = storage.clone();
+                let version = version.clone();
                 tokio::spawn(async move {
                     let mut random = reader + 1;
                     for _ in 0..150 {
@@ -275,7 +284,8 @@ fn restart() {
             let start = run * (size / 4 / (2 * MIB)) * 2 * MIB;
             let range = start..start + 2 * MIB;
             let hit = Instant::now();
-            let (key, outcome) = (key(), Arc::new(OnceLock::new()));
+            let key = key();
+            let outcome = Arc::new(OnceLock::new());
             let request = ReadRequest::range(&key, range).pinned(&version);
             let read = storage.read(request.with_observer(outcome.clone())).await.unwrap();
             let lens: Vec<u64> = read.body.map(|frame| frame.unwrap().len() as u64).collect().await;

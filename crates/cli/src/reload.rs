@@ -182,8 +182,9 @@ mod tests {
         );
         let mut config = read.clone();
         keep_fixed(&mut config, &running);
-        let (read, before, after) =
-            (values(&read).unwrap(), values(&running).unwrap(), values(&config).unwrap());
+        let read = values(&read).unwrap();
+        let before = values(&running).unwrap();
+        let after = values(&config).unwrap();
         assert_eq!(differences(&before, &after), ["http.max_streams", "source"]);
         assert_eq!(
             differences(&read, &after),

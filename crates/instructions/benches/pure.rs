@@ -112,7 +112,8 @@ fn fragment() -> (Arc<MediaIndex>, u64, Bytes) {
 #[bench::sidx(fragment())]
 fn fragment_indexed((index, at, object): (Arc<MediaIndex>, u64, Bytes)) -> FragmentSamples {
     let mut reader = FragmentReader::new(index, at..object.len() as u64);
-    let (mut offset, mut bytes) = (at, Bytes::new());
+    let mut offset = at;
+    let mut bytes = Bytes::new();
     loop {
         match reader.feed(offset, &bytes).unwrap() {
             FragmentStep::Done(samples) => return black_box(samples),

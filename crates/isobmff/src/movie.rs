@@ -196,7 +196,8 @@ impl Track {
         *id = Some(tkhd.id);
         let mut edits = Vec::new();
         let mut kinds = Vec::new();
-        let (mut label, mut name) = (None, None);
+        let mut label = None;
+        let mut name = None;
         let mut media = None;
         for child in trak.boxes() {
             let child = child?;
@@ -291,8 +292,12 @@ impl SampleTables {
     /// Parses the tables. §8.5 requires four of them. In a fragmented file they are empty, and some
     /// writers leave them out.
     fn parse(stbl: &Cursor<'_>, fragmented: bool) -> Result<Self, Error> {
-        let (mut stts, mut ctts, mut stsz, mut stsc, mut stco, mut stss) =
-            (None, None, None, None, None, None);
+        let mut stts = None;
+        let mut ctts = None;
+        let mut stsz = None;
+        let mut stsc = None;
+        let mut stco = None;
+        let mut stss = None;
         for child in stbl.boxes() {
             let child = child?;
             let payload = child.payload.clone();

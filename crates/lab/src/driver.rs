@@ -101,7 +101,8 @@ impl Driver<'_> {
 
     fn attempts(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
         let mut result = self.measure(cell, repeat);
-        let (mut failed, mut disturbed) = (1, 0);
+        let mut failed = 1;
+        let mut disturbed = 0;
         while !self.stop.load(Relaxed) {
             match &result {
                 Ok(measured) if !measured.is_disturbed() || disturbed == self.retries => break,

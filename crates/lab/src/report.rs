@@ -141,7 +141,8 @@ mod tests {
     pub(super) fn record(repeat: u32, setup: &str, measured: Option<Measured>) -> Record {
         let point = BTreeMap::from([("setup".to_owned(), setup.to_owned())]);
         let error = measured.is_none().then(|| "failed".to_owned());
-        let (key, experiment) = (format!("key-{setup}"), "cold".to_owned());
+        let key = format!("key-{setup}");
+        let experiment = "cold".to_owned();
         Record { key, repeat, experiment, point, measured, error }
     }
 

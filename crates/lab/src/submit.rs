@@ -130,7 +130,8 @@ mod tests {
         let address = format!("http://{}/api/", listener.local_addr().unwrap());
         let serve = move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
             let length = document().len();
             loop {
                 let read = stream.read(&mut buffer).unwrap();

@@ -90,7 +90,8 @@ fn receive(host: &Host, from: SocketAddr, bytes: usize) -> Duration {
 fn bytes_take_at_least_the_time_of_the_line() {
     let Some(enclosure) = enclosed("bytes_take_at_least_the_time_of_the_line") else { return };
     let mut network = Network::new(&enclosure);
-    let (server, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+    let server = network.host("server").unwrap();
+    let client = network.host("client").unwrap();
     let line = Line { rate: Some(1_000_000), round_trip: Duration::from_millis(60), ..Line::default() };
     let cable = network.connect(&server, &client, line).unwrap();
     let address = send(&server, cable.first, 300_000, 1);
@@ -154,7 +155,8 @@ fn both_hosts_use_the_congestion_control_of_the_line() {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     for congestion in Congestion::ALL.into_iter().filter(|one| available.contains(one.name())) {
         let mut network = Network::new(&enclosure);
-        let (server, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+        let server = network.host("server").unwrap();
+        let client = network.host("client").unwrap();
         let line = Line { congestion: Some(congestion), ..Line::default() };
         let cable = network.connect(&server, &client, line).unwrap();
         let listener = server.thread(move || TcpListener::bind((cable.first, 0)).unwrap());
@@ -175,7 +177,8 @@ fn both_hosts_use_the_congestion_control_of_the_line() {
 fn commands_run_on_their_host() {
     let Some(enclosure) = enclosed("commands_run_on_their_host") else { return };
     let mut network = Network::new(&enclosure);
-    let (server, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+    let server = network.host("server").unwrap();
+    let client = network.host("client").unwrap();
     let _cable = network.connect(&server, &client, Line { loss: 0.1, ..Line::default() }).unwrap();
     let mut list = Command::new("cat");
     list.arg("/proc/self/net/dev").stdout(Stdio::piped());
@@ -193,7 +196,8 @@ fn commands_run_on_their_host() {
 fn hold(how: &str) {
     let enclosure = Enclosure::enter().unwrap();
     let mut network = Network::new(&enclosure);
-    let (server, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+    let server = network.host("server").unwrap();
+    let client = network.host("client").unwrap();
     let _cable = network.connect(&server, &client, Line { loss: 0.1, ..Line::default() }).unwrap();
     // Two processes: one of them is not a child of this program.
     let mut wait = Command::new("sh");

@@ -78,7 +78,9 @@ async fn main() -> Result<(), Failure> {
         whole.push(response.whole);
         plain.push(read(&*kept, &key, size as u64).await?);
     }
-    let (head, whole, plain) = (median(&head[1..]), median(&whole[1..]), median(&plain[1..]));
+    let head = median(&head[1..]);
+    let whole = median(&whole[1..]);
+    let plain = median(&plain[1..]);
     println!("segment of {size} bytes, index known: first byte {head:.1}, whole {whole:.1}");
     println!("plain read of as many bytes: {plain:.1}; the segment takes {:.3} times that", whole / plain);
     Ok(())
@@ -146,14 +148,17 @@ async fn get(server: SocketAddr, path: &str) -> Result<Response, Failure> {
     let begun = Instant::now();
     let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let (mut bytes, mut body, mut first) = (Vec::with_capacity(4 << 20), None, None);
+    let mut bytes = Vec::with_capacity(4 << 20);
+    let mut body = None;
+    let mut first = None;
     while stream.read_buf(&mut bytes).await? > 0 {
         body = body.or_else(|| Some(bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4));
         if body.is_some_and(|body| bytes.len() > body) {
             first = first.or(Some(begun.elapsed()));
         }
     }
-    let (whole, body) = (begun.elapsed(), body.ok_or("no response")?);
+    let whole = begun.elapsed();
+    let body = body.ok_or("no response")?;
     if !bytes.starts_with(b"HTTP/1.1 200") {
         return Err(String::from_utf8_lossy(&bytes).into());
     }

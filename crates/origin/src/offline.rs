@@ -32,7 +32,8 @@ impl Origin {
         let new_fetch = || self.fetch(title);
         let reads = MoofReads::Alone(&new_fetch);
         let app = self.app();
-        let (mut cuts, held) = (app.cuts.of(title), app.config.read.held);
+        let mut cuts = app.cuts.of(title);
+        let held = app.config.read.held;
         let answer = |_, _| Ok(None::<Infallible>);
         let planned = complete_plan(title, &address, &app.fragments, &mut cuts, reads, held, answer).await?;
         let ControlFlow::Continue(plan) = planned;

@@ -33,7 +33,8 @@ fn two_hours(name: &str, args: &str) -> PathBuf {
 
 fn renditions() -> Vec<PathBuf> {
     let video = (0..6_u32).map(|n| {
-        let (width, height) = (64 + 16 * n, 36 + 10 * n);
+        let width = 64 + 16 * n;
+        let height = 36 + 10 * n;
         let args = format!("-f lavfi -i testsrc2=size={width}x{height}:rate=25:duration=120 {AVC}");
         two_hours(&format!("manifest-video-{n}"), &args)
     });
@@ -73,7 +74,8 @@ fn main() {
     let new = || Title::new(indexes.clone(), TARGET).unwrap();
     let title = new();
     let first = |kind| title.tracks()[title.of_kind(kind).next().unwrap()].name.clone();
-    let (video, audio) = (first(TrackKind::Video), first(TrackKind::Audio));
+    let video = first(TrackKind::Video);
+    let audio = first(TrackKind::Audio);
     let resources = [
         ("DASH, timeline", Resource::DashManifest(DashTemplate::Time)),
         ("DASH, number", Resource::DashManifest(DashTemplate::Number)),

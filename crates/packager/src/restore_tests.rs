@@ -134,7 +134,8 @@ fn of_several_segments_only_the_last_is_cut_off() {
 
 #[test]
 fn each_kind_of_bad_input_has_its_own_error() {
-    let (init, segment) = (init(), segment(0));
+    let init = init();
+    let segment = segment(0);
     let empty = Bytes::new();
     assert!(matches!(restore(&empty, &segment), Err(RestoreError::Init(_))));
     assert_eq!(restore(&init, &empty), Err(RestoreError::NoSample));

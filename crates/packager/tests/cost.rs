@@ -198,10 +198,13 @@ fn frames_of_seconds(seconds: u32, renditions: u32) -> Title {
 /// Counts bytes of memory, which grow with everything that a plan looks at or lists.
 #[test]
 fn a_segment_of_a_day_takes_as_much_as_one_of_a_minute() {
-    let (minute, day) = (frames_of_seconds(60, 1), frames_of_seconds(24 * 3600, 1));
+    let minute = frames_of_seconds(60, 1);
+    let day = frames_of_seconds(24 * 3600, 1);
     assert_eq!((minute.grid().segment_count(), day.grid().segment_count()), (15, 21_600));
-    let (video, sound) = (day.tracks()[0].name.clone(), day.tracks()[1].name.clone());
-    let (short_video, short_sound) = (minute.tracks()[0].name.clone(), minute.tracks()[1].name.clone());
+    let video = day.tracks()[0].name.clone();
+    let sound = day.tracks()[1].name.clone();
+    let short_video = minute.tracks()[0].name.clone();
+    let short_sound = minute.tracks()[1].name.clone();
     let bound = |title: &Title, resource: Resource| {
         planned_bytes(title, resource.clone());
         // What a title remembers is not counted again.
@@ -227,18 +230,21 @@ fn a_segment_of_a_day_takes_as_much_as_one_of_a_minute() {
 /// Each rendition adds its own share, and no pair of renditions adds more.
 #[test]
 fn sixty_four_renditions_take_sixty_four_times_as_much() {
-    let (one, all) = (frames_of_seconds(3600, 1), frames_of_seconds(3600, 64));
+    let one = frames_of_seconds(3600, 1);
+    let all = frames_of_seconds(3600, 64);
     assert_eq!(all.tracks().len(), 65);
     for resource in [
         Resource::DashManifest(DashTemplate::Time),
         Resource::HlsMultivariant(HlsContainer::Auto),
         Resource::HlsMultivariant(HlsContainer::Cmaf),
     ] {
-        let (of_one, of_all) = (planned_bytes(&one, resource.clone()), planned_bytes(&all, resource.clone()));
+        let of_one = planned_bytes(&one, resource.clone());
+        let of_all = planned_bytes(&all, resource.clone());
         println!("{resource:?}: {of_one} and {of_all} bytes");
         assert!(of_all <= 70 * of_one, "{resource:?}: {of_one} and {of_all} bytes");
     }
-    let (name, of_all) = (one.tracks()[0].name.clone(), all.tracks()[63].name.clone());
+    let name = one.tracks()[0].name.clone();
+    let of_all = all.tracks()[63].name.clone();
     let of_one = planned_bytes(&one, Resource::DashSegment(name, 7));
     let of_all = planned_bytes(&all, Resource::DashSegment(of_all, 7));
     println!("DASH segment: {of_one} and {of_all} bytes");

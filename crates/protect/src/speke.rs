@@ -97,7 +97,9 @@ impl Request {
             let text = format!("latemux speke\0{content_id}\0{}\0{name}", group.name);
             KeyId::of_digest(xxh3_128(text.as_bytes()).to_be_bytes())
         };
-        let (mut keys, mut signalling, mut rules) = (String::new(), String::new(), String::new());
+        let mut keys = String::new();
+        let mut signalling = String::new();
+        let mut rules = String::new();
         let ids: Vec<KeyId> = contract.0.iter().map(id).collect();
         for (group, id) in contract.0.iter().zip(&ids) {
             let kid = id.uuid();

@@ -69,7 +69,8 @@ impl VideoFilter {
             (Bounds { min: None, max: None }, _) => true,
             (_, None) => false,
             (Bounds { min, max }, Some((count, seconds))) => {
-                let (count, seconds) = (u128::from(count), u128::from(seconds));
+                let count = u128::from(count);
+                let seconds = u128::from(seconds);
                 min.is_none_or(|min| count > u128::from(min) * seconds)
                     && max.is_none_or(|max| count <= u128::from(max) * seconds)
             }
@@ -178,7 +179,8 @@ mod tests {
     #[test]
     fn rules_without_filters_follow_their_kind() {
         let rule = |kind| UsageRule { kind, ..UsageRule::default() };
-        let (video, audio) = (video(1, (25, 1)), audio(2));
+        let video = video(1, (25, 1));
+        let audio = audio(2);
         assert!(rule(None).matches(&video) && rule(None).matches(&audio));
         assert!(rule(Some(IntendedKind::Video)).matches(&video));
         assert!(!rule(Some(IntendedKind::Video)).matches(&audio));

@@ -13,7 +13,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let location = arguments.next().ok_or("usage: give the location of an object")?;
     let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
-    let (len, reads, together) = (number(2 << 20)?, number(2048)?, number(8)?);
+    let len = number(2 << 20)?;
+    let reads = number(2048)?;
+    let together = number(8)?;
     let (storage, key) = open_object(&location, &Options::default())?;
     let size = storage.read(ReadRequest::head(&key, 0)).await?.object.size;
     let places = size.checked_sub(len).ok_or("the object is smaller than one range")? / len + 1;

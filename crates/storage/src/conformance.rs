@@ -237,7 +237,8 @@ async fn listing(storage: &dyn Storage, fixture: &mut dyn Fixture) {
 /// Pages of a listing hold each name once, and the last one says that it is the last.
 async fn pages(storage: &dyn Storage, folder: &Key, expected: &Listing) {
     for limit in [1, 2, 3, 1_000_000] {
-        let (mut all, mut after) = (Listing::default(), None);
+        let mut all = Listing::default();
+        let mut after = None;
         for _ in 0..100 {
             let request = ListRequest::new(folder).limited(limit).after(after.as_ref());
             let page = storage.list(request).await.expect("page");

@@ -420,7 +420,9 @@ proptest! {
     ) {
         let mut dealer = dealer(streams, gap, ChunkTimeout::Fixed(ms(1000)));
         dealer.begin(ms(0), None);
-        let (mut now, mut active, mut won) = (0, vec![None; streams], BTreeSet::new());
+        let mut now = 0;
+        let mut active = vec![None; streams];
+        let mut won = BTreeSet::new();
         let mut answer = |dealer: &mut Dealer, active: &mut Vec<Option<u64>>, stream: usize, now: u64| {
             let Some(chunk) = active[stream].take() else { return Ok(()) };
             if chunk * 100 >= length {

@@ -104,7 +104,9 @@ impl Server {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 counted.send_modify(|(taken, _)| *taken += 1);
-                let (handler, log, counted) = (Arc::clone(&handler), Arc::clone(&shared), counted.clone());
+                let handler = Arc::clone(&handler);
+                let log = Arc::clone(&shared);
+                let counted = counted.clone();
                 let number = counted.borrow().0;
                 tokio::spawn(async move {
                     if connection(number, stream, handler, log).await {
@@ -187,7 +189,8 @@ fn parse(connection: usize, head: &str) -> Request {
     let mut lines = head.split("\r\n");
     let mut first = lines.next().unwrap_or_default().split(' ');
     let mut word = || first.next().unwrap_or_default().to_owned();
-    let (method, target) = (word(), word());
+    let method = word();
+    let target = word();
     let header = |line: &str| {
         let (name, value) = line.split_once(':').expect("a header with a colon");
         (name.to_owned(), value.trim().to_owned())

@@ -149,7 +149,8 @@ impl Origin {
         let index = self.title.objects()[source.object].clone();
         let object = &self.objects[source.object];
         let mut reader = FragmentReader::new(index, source.range.clone());
-        let (mut offset, mut bytes) = (source.range.start, Bytes::new());
+        let mut offset = source.range.start;
+        let mut bytes = Bytes::new();
         loop {
             match reader.feed(offset, &bytes).expect("a fragment") {
                 FragmentStep::Done(samples) => {

@@ -8,7 +8,8 @@ pub(crate) struct Timestamp(pub(crate) u64);
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, millis) = (self.0 / 1000, self.0 % 1000);
+        let seconds = self.0 / 1000;
+        let millis = self.0 % 1000;
         write!(f, "{:02}:{:02}:{:02}.{millis:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
     }
 }

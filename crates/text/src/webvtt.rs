@@ -60,7 +60,8 @@ pub fn parse(text: &str) -> Result<Document, TextError> {
             text.push_str(line);
         }
         if let Some((start, end, settings)) = times(timing) {
-            let (id, settings) = (id.to_owned(), settings.to_owned());
+            let id = id.to_owned();
+            let settings = settings.to_owned();
             push(&mut document.cues, Cue { start, end, id, settings, text })?;
         }
     }

@@ -28,8 +28,10 @@ pub fn cues(sample: &[u8]) -> Vec<SampleCue> {
         if kind != b"vttc" || found.len() >= ACTIVE_CUES {
             continue;
         }
-        let (mut id, mut settings, mut text, mut source) =
-            (String::new(), String::new(), String::new(), None);
+        let mut id = String::new();
+        let mut settings = String::new();
+        let mut text = String::new();
+        let mut source = None;
         for (kind, body) in boxes(body) {
             let string = || String::from_utf8_lossy(body).trim_end_matches('\0').to_owned();
             match kind {

@@ -175,7 +175,8 @@ mod tests {
     }
 
     fn found(index: &Index, range: Range<u64>) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
-        let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
+        let mut disk_ranges = Vec::new();
+        let mut holes = Vec::new();
         index.find(7, range, &mut disk_ranges, &mut holes);
         (disk_ranges.into_iter().map(|disk_range| disk_range.range).collect(), holes)
     }

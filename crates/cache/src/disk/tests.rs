@@ -168,10 +168,12 @@ impl ThreeUnitTier {
     }
 
     pub(super) async fn with(ram: &Ram, config: DiskConfig) -> Self {
-        let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
+        let gauge = Arc::<Gauge>::default();
+        let counters = Arc::<Counters>::default();
         let disk = Disk::on(Box::new(ram.clone()), config, gauge.clone(), counters.clone()).unwrap();
         let table = Table::new(gauge);
-        let (key, version) = (Key::new("x").unwrap(), Version { etag: None, size: 300, modified: Some(-1) });
+        let key = Key::new("x").unwrap();
+        let version = Version { etag: None, size: 300, modified: Some(-1) };
         let names = Names { storage: "s", key: &key, version: &version };
         let object = table.get(&"s".into(), &names).unwrap();
         disk.recovered().await;
@@ -191,7 +193,9 @@ impl ThreeUnitTier {
 
     /// Returns the number of units that the tier holds, and asserts that all their bytes are right.
     pub(super) async fn right(&self, what: &str) -> u64 {
-        let (mut disk_ranges, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
+        let mut disk_ranges = Vec::new();
+        let mut holes = Vec::new();
+        let mut right = 0;
         self.disk.find(self.object.id, 0..300, &mut disk_ranges, &mut holes);
         for disk_range in disk_ranges {
             if let Some(bytes) = self.disk.read(&self.object, &disk_range).await {
@@ -277,10 +281,12 @@ async fn another_object_with_the_same_hash_is_not_served() {
     let ram = Ram::default();
     let tier = ThreeUnitTier::over(&ram).await;
     tier.write_all().await;
-    let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
+    let mut disk_ranges = Vec::new();
+    let mut holes = Vec::new();
     tier.disk.find(tier.object.id, 0..100, &mut disk_ranges, &mut holes);
     let table = Table::new(Arc::default());
-    let (key, version) = (Key::new("y").unwrap(), tier.object.version.clone());
+    let key = Key::new("y").unwrap();
+    let version = tier.object.version.clone();
     let other = table.get(&"s".into(), &Names { storage: "s", key: &key, version: &version }).unwrap();
     assert!(tier.disk.read(&other, &disk_ranges[0]).await.is_none());
 }
@@ -301,7 +307,8 @@ impl World {
     }
 
     pub(super) fn with_memory(ram: &Ram, config: DiskConfig, memory: u64) -> Self {
-        let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
+        let gauge = Arc::<Gauge>::default();
+        let counters = Arc::<Counters>::default();
         let disk = Disk::on(Box::new(ram.clone()), config.clone(), gauge.clone(), counters.clone()).unwrap();
         let config =
             Config { memory, unit: 10_000, dir: Some(config.dir), disk: config.bytes, ..Config::default() };

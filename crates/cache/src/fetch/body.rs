@@ -95,8 +95,11 @@ impl RangeBody {
             contains && reach.end <= size && reach.end - reach.start <= window
         };
         let reach = reach.filter(is_usable).unwrap_or_else(|| range.clone());
-        let (store, source, object) = (&self.store, &self.source, &self.object);
-        let (interests, observer) = (&mut self.interests, self.observer.as_ref());
+        let store = &self.store;
+        let source = &self.source;
+        let object = &self.object;
+        let interests = &mut self.interests;
+        let observer = self.observer.as_ref();
         let (to, outcome, pending) =
             call_on_behalf_of(self.client, || plan(store, source, object, range, reach, interests, observer));
         if from == self.position {

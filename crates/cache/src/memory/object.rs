@@ -145,7 +145,9 @@ mod tests {
 
     #[test]
     fn every_name_of_an_object_changes_its_hash() {
-        let (a, ab, b) = (Key::new("a").unwrap(), Key::new("ab").unwrap(), Key::new("b").unwrap());
+        let a = Key::new("a").unwrap();
+        let ab = Key::new("ab").unwrap();
+        let b = Key::new("b").unwrap();
         let versions = [
             version(None, 1, None),
             version(None, 1, Some(0)),
@@ -171,8 +173,10 @@ mod tests {
     fn an_object_stays_in_the_table_while_it_is_held() {
         let gauge = Arc::new(Gauge::default());
         let table = Table::new(gauge.clone());
-        let (storage, key, one, two) =
-            (Arc::from("s"), Key::new("a").unwrap(), version(None, 1, Some(1)), version(None, 1, Some(2)));
+        let storage = Arc::from("s");
+        let key = Key::new("a").unwrap();
+        let one = version(None, 1, Some(1));
+        let two = version(None, 1, Some(2));
         let get = |version| table.get(&storage, &Names { storage: "s", key: &key, version }).unwrap();
         let first = get(&one);
         assert!(Arc::ptr_eq(&first, &get(&one)));
@@ -186,8 +190,10 @@ mod tests {
     #[test]
     fn objects_with_the_same_hash_are_told_apart() {
         let table = Table::new(Arc::default());
-        let (storage, key, one, two) =
-            (Arc::from("s"), Key::new("a").unwrap(), version(None, 1, Some(1)), version(None, 1, Some(2)));
+        let storage = Arc::from("s");
+        let key = Key::new("a").unwrap();
+        let one = version(None, 1, Some(1));
+        let two = version(None, 1, Some(2));
         let object = table.get(&storage, &Names { storage: "s", key: &key, version: &one }).unwrap();
         let other = Names { storage: "s", key: &key, version: &two };
         table.shard(other.hash()).insert(other.hash(), Arc::downgrade(&object));

@@ -385,7 +385,8 @@ impl Shared {
             let path = entry?.path();
             let name =
                 |part: Option<&std::ffi::OsStr>| part.and_then(|part| part.to_str().map(str::to_owned));
-            let (stem, suffix) = (name(path.file_stem()), name(path.extension()));
+            let stem = name(path.file_stem());
+            let suffix = name(path.extension());
             let Some(id) =
                 stem.filter(|stem| stem.len() == 32).and_then(|s| u128::from_str_radix(&s, 16).ok())
             else {

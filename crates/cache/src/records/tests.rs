@@ -76,7 +76,9 @@ async fn damaged_files_are_discarded() {
     // Complete, but of another name or format.
     wrong.push(file::bytes(b"eman", b"a value").unwrap());
     wrong.push({
-        let (mut head, name, value) = (whole[..24].to_vec(), b"name", b"a value");
+        let mut head = whole[..24].to_vec();
+        let name = b"name";
+        let value = b"a value";
         head[8] = 2;
         let mut digest = xxhash_rust::xxh3::Xxh3::new();
         [&head[..], name, value].into_iter().for_each(|part| digest.update(part));

@@ -21,7 +21,9 @@ async fn fifty_times_the_budget_passes_through_it() {
     let storage = world.cache.around(Arc::new(Network::new(world.memory.clone(), 4_000, 64)), "fast");
     let most = Arc::new(AtomicU64::new(0));
     let readers = (0..16_u64).map(|reader| {
-        let (world, storage, most) = (world.clone(), storage.clone(), most.clone());
+        let world = world.clone();
+        let storage = storage.clone();
+        let most = most.clone();
         tokio::spawn(async move {
             for step in 0..40_u64 {
                 let start = (reader * 40 + step) * 48_000 % (60 * BUDGET - 50_000);
@@ -41,7 +43,8 @@ async fn fifty_times_the_budget_passes_through_it() {
     for reader in future::join_all(readers).await {
         reader.unwrap();
     }
-    let (figures, most) = (world.cache.figures(), most.load(SeqCst));
+    let figures = world.cache.figures();
+    let most = most.load(SeqCst);
     assert!(figures.storage_bytes > 50 * BUDGET, "{figures:?}");
     assert!(most <= BUDGET + BUDGET / 10, "{most} bytes at a time");
     assert!(most > BUDGET * 8 / 10, "{most}: the budget is used");

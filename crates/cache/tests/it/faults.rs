@@ -223,7 +223,8 @@ async fn random_faults_never_give_wrong_bytes() {
         let world = World::new(LEN, Config { memory: 150_000, unit: 20_000, ..config() }, |inner| {
             Arc::new(Network::new(Arc::new(Faulty::seeded(inner, seed, 3)), 7_000, 4))
         });
-        let (mut good, mut bad) = (0, 0);
+        let mut good = 0;
+        let mut bad = 0;
         for step in 0..60_u64 {
             let start = (seed * 31 + step * 104_729) % (LEN - 1);
             let end = (start + 1 + step * 7_919 % 150_000).min(LEN);

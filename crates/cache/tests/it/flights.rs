@@ -13,7 +13,8 @@ fn roomy() -> Config {
 }
 
 async fn outcome(world: &World, range: std::ops::Range<u64>) -> Outcome {
-    let (key, outcome) = (key(NAME), Arc::new(OnceLock::new()));
+    let key = key(NAME);
+    let outcome = Arc::new(OnceLock::new());
     let request = ReadRequest::range(&key, range.clone()).pinned(&world.version);
     let read = world.storage.read(request.with_observer(outcome.clone())).await.unwrap();
     assert!(collect(read).await.unwrap() == world.expected(range));
@@ -48,7 +49,8 @@ async fn only_missing_bytes_are_requested() {
 #[tokio::test(start_paused = true)]
 async fn a_fetch_covers_the_whole_reach() {
     let world = World::plain(3_000_000, roomy());
-    let (name, version) = (key(NAME), world.version.clone());
+    let name = key(NAME);
+    let version = world.version.clone();
     let within = |range: std::ops::Range<u64>, reach: std::ops::Range<u64>| {
         let read =
             world.storage.read(ReadRequest::range(&name, range.clone()).pinned(&version).with_reach(reach));

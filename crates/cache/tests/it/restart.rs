@@ -26,7 +26,8 @@ async fn settle(cache: &Cache) {
 }
 
 async fn outcome(world: &World) -> Outcome {
-    let (key, outcome) = (key(NAME), Arc::new(OnceLock::new()));
+    let key = key(NAME);
+    let outcome = Arc::new(OnceLock::new());
     let request = ReadRequest::range(&key, 0..LEN).pinned(&world.version);
     let read = world.storage.read(request.with_observer(outcome.clone())).await.unwrap();
     assert!(collect(read).await.unwrap() == world.content);

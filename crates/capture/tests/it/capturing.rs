@@ -22,7 +22,8 @@ async fn captured_as(
     path: &str,
     format: OutputFormat,
 ) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
-    let (mut out, mut trace) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut trace = Vec::new();
     let options = CaptureOptions { rate: u64::MAX, format, text: false };
     let url = Url::parse("http://origin.example/").unwrap().join(path).unwrap();
     let done = capture(&server.client(), &url, options, &mut out, &mut trace).await.map(|_| ());
@@ -126,7 +127,8 @@ fn assert_same_with_delay(what: &str, ours: &[Stream], theirs: &[Stream], scale:
     for (ours, theirs) in ours.iter().zip(theirs) {
         assert_eq!((&ours.kind, &ours.codec), (&theirs.kind, &theirs.codec), "{what}");
         let later = if ours.kind == "video" { later } else { 0 };
-        let (ours, theirs) = (content(ours, scale), content(theirs, scale));
+        let ours = content(ours, scale);
+        let theirs = content(theirs, scale);
         assert_eq!(ours.len(), theirs.len(), "{what}");
         for (ours, theirs) in ours.iter().zip(&theirs) {
             let near = (ours.0 - later - theirs.0).abs() <= 1 && (ours.1 - theirs.1).abs() <= 1;

@@ -42,7 +42,9 @@ async fn periods_are_captured_one_after_the_other() {
 
 /// Returns the sample entries of the first track, and the entry of each of its fragments.
 fn entries(bytes: &[u8]) -> (Vec<Codec>, Vec<Codec>) {
-    let (mut rest, mut entries, mut used) = (bytes, Vec::new(), Vec::new());
+    let mut rest = bytes;
+    let mut entries = Vec::new();
+    let mut used = Vec::new();
     while let Some(found) = Any::decode_maybe(&mut rest).unwrap() {
         match found {
             Any::Moov(moov) => entries.clone_from(&moov.trak[0].mdia.minf.stbl.stsd.codecs),
@@ -60,9 +62,10 @@ fn entries(bytes: &[u8]) -> (Vec<Codec>, Vec<Codec>) {
 #[tokio::test(start_paused = true)]
 async fn periods_of_different_codings_and_edit_lists_are_captured_as_one_track() {
     // The first one reorders frames, and has an edit list for that; the second one has neither.
-    let (one, two) = (dash("template-timeline", ""), dash("in-order", "-bf 0"));
-    let (a, b) =
-        (dash_period(&one, "a", r#"duration="PT12S""#), dash_period(&two, "b", r#"duration="PT12S""#));
+    let one = dash("template-timeline", "");
+    let two = dash("in-order", "-bf 0");
+    let a = dash_period(&one, "a", r#"duration="PT12S""#);
+    let b = dash_period(&two, "b", r#"duration="PT12S""#);
     let both = [dash_of_periods(&[a.clone(), b.clone()]), dash_of_periods(&[b.clone(), a.clone()])];
     let server = folders_and_documents(
         vec![("/a", one), ("/b", two)],
@@ -87,7 +90,8 @@ async fn periods_of_different_codings_and_edit_lists_are_captured_as_one_track()
         assert_ne!(one, other, "the codings differ");
         assert_eq!(known, [one.clone(), other.clone()].concat(), "{path}");
         assert_eq!(used, [vec![one[0].clone(); 6], vec![other[0].clone(); 6]].concat(), "{path}");
-        let (first, second) = (probe_bytes(&alone[first]), probe_bytes(&alone[second]));
+        let first = probe_bytes(&alone[first]);
+        let second = probe_bytes(&alone[second]);
         let found = probe_bytes(&bytes);
         assert_eq!(found.len(), first.len());
         for ((found, first), second) in found.iter().zip(&first).zip(&second) {
@@ -109,7 +113,8 @@ async fn periods_of_different_codings_and_edit_lists_are_captured_as_one_track()
 #[tokio::test(start_paused = true)]
 async fn discontinuities_are_captured_as_one_timeline() {
     for (name, folder) in [("ts", hls("ts", "")), ("cmaf", hls("cmaf", "-hls_segment_type fmp4"))] {
-        let (a, b) = (hls_segment_lines(&folder, "a"), hls_segment_lines(&folder, "b"));
+        let a = hls_segment_lines(&folder, "a");
+        let b = hls_segment_lines(&folder, "b");
         // A playlist whose durations are shorter than the segments.
         let less = [&a, &b].map(|lines| lines.replace("#EXTINF:2.0", "#EXTINF:1.9"));
         let server = folders_and_documents(
@@ -146,10 +151,12 @@ async fn discontinuities_are_captured_as_one_timeline() {
 #[tokio::test(start_paused = true)]
 async fn streams_continue_with_other_pids_after_a_discontinuity() {
     let other = "-hls_segment_options mpegts_start_pid=768:mpegts_pmt_start_pid=4608";
-    let (one, two) = (hls("ts", ""), hls("ts-pids", other));
+    let one = hls("ts", "");
+    let two = hls("ts-pids", other);
     let packet = |folder: &PathBuf| fs::read(folder.join("index0.ts")).unwrap()[..188 * 3].to_vec();
     assert_ne!(packet(&one), packet(&two), "ffmpeg used the option");
-    let (a, b) = (hls_segment_lines(&one, "a"), hls_segment_lines(&two, "b"));
+    let a = hls_segment_lines(&one, "a");
+    let b = hls_segment_lines(&two, "b");
     let server = folders_and_documents(
         vec![("/a", one), ("/b", two)],
         vec![

@@ -197,8 +197,8 @@ impl Cold<'_> {
             responses.iter().skip(1).map(of).collect()
         };
         let head = times(&responses, |response| response.first);
-        let (whole, direct) =
-            (times(&responses, |response| response.whole), times(&plains, |response| response.whole));
+        let whole = times(&responses, |response| response.whole);
+        let direct = times(&plains, |response| response.whole);
         let unknown = if known == Known::Fragments { ", fragments not read before" } else { "" };
         let what = format!("{}, {}, {line}{unknown}", title.layout.name(), protocol.name);
         let note = format!("median of {}, most {:.2}", head.len(), ms(head.iter().copied().max().unwrap()));

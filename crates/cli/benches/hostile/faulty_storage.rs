@@ -134,7 +134,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let titles: Vec<String> = (0..2000).map(|number| format!("faulty-{number}.mp4")).collect();
     titles.iter().for_each(|title| bench.library.film(title));
     let (proxy, address) = Proxy::start(bench.nginx.address());
-    let (seen, mut recovery) = (Seen::default(), Duration::ZERO);
+    let seen = Seen::default();
+    let mut recovery = Duration::ZERO;
     under_attack::run_over(bench, &format!("http://{address}/"), report, "", &[], |target: &Target<'_>| {
         let server = target.origin.address;
         let (path, right) = some_segment(server);

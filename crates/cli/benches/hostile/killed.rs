@@ -30,7 +30,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
 
     let folder = tempfile::tempdir().unwrap();
     let config = format!("[cache]\nmemory = \"16MiB\"\ndir = {:?}\ndisk = \"256MiB\"\n", folder.path());
-    let (seen, next) = (Seen::default(), AtomicUsize::new(0));
+    let seen = Seen::default();
+    let next = AtomicUsize::new(0);
     let mut slowest = Duration::ZERO;
     for kill in 0..KILLS {
         let begun = Instant::now();

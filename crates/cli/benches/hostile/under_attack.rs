@@ -90,7 +90,9 @@ pub(crate) fn run_beside(
     let alone = play_for(&mut viewer, PLAYING);
 
     let peaks = Peaks::default();
-    let (over, plays, begun) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(2));
+    let over = AtomicBool::new(false);
+    let plays = AtomicBool::new(false);
+    let begun = Barrier::new(2);
     let mark = bench.nginx.mark();
     let processor = origin.metric("process_cpu_seconds_total", &[]);
     let beside = thread::scope(|scope| {

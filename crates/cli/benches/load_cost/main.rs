@@ -71,8 +71,8 @@ fn main() -> Result<(), Failure> {
             let theirs = wrk.run(server.port())?;
             rates.push((ours, theirs.bytes / 1e9 / (children() - before)));
         }
-        let (ours, theirs) =
-            (median(rates.iter().map(|rate| rate.0)), median(rates.iter().map(|rate| rate.1)));
+        let ours = median(rates.iter().map(|rate| rate.0));
+        let theirs = median(rates.iter().map(|rate| rate.1));
         held &= ours >= GIGABYTES_PER_CORE_SECOND;
         println!("{name:6} one URL         {ours:6.2} GB per core second; wrk {theirs:.2}");
     }

@@ -53,7 +53,10 @@ impl Row {
         };
         let value =
             if self.value >= 100.0 { format!("{:.0}", self.value) } else { format!("{:.2}", self.value) };
-        let (name, what, unit, limit) = (self.name, &self.what, self.unit, self.limit());
+        let name = self.name;
+        let what = &self.what;
+        let unit = self.unit;
+        let limit = self.limit();
         println!("{name:12} {what:44} {value:>8} {unit:16} {limit:>9}  {verdict:4}  {}", self.note);
     }
 

@@ -246,7 +246,8 @@ impl Bench {
     /// requested again.
     fn copies(&self, count: usize) -> Result<Setup, Failure> {
         let mut setup = self.film(Protocol::Dash)?;
-        let (mut segments, film) = (Vec::new(), std::mem::take(&mut setup.segments));
+        let mut segments = Vec::new();
+        let film = std::mem::take(&mut setup.segments);
         for n in 0..count {
             let base = format!("film{n}.mp4");
             fs::hard_link(media::film(), Path::new(&setup.library()).join(&base))?;

@@ -30,7 +30,8 @@ pub(crate) fn run(enclosure: &Enclosure) -> bool {
     let mut csv = "line,mbit_s\n".to_owned();
     for (name, line) in lines {
         let mut network = Network::new(enclosure);
-        let (host, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+        let host = network.host("server").unwrap();
+        let client = network.host("client").unwrap();
         let cable = network.connect(&host, &client, line).unwrap();
         let _server = Server::start(&host, BYTES);
         let address = cable.first;

@@ -99,7 +99,8 @@ fn predicted(cell: &Cell) -> f64 {
 
 fn measure(enclosure: &Enclosure, cell: &Cell) -> Measured {
     let mut network = Network::new(enclosure);
-    let (host, client) = (network.host("server").unwrap(), network.host("client").unwrap());
+    let host = network.host("server").unwrap();
+    let client = network.host("client").unwrap();
     let line = Line {
         rate: Some(u64::from(cell.rate) * 125),
         round_trip: Cell::millis(cell.rtt),
@@ -181,7 +182,8 @@ fn judge(all: &[Measured]) -> bool {
     let alone = || all.iter().filter(|measured| measured.cell.competing == 0);
     let lossless = || alone().filter(|measured| measured.cell.loss == 0 && !measured.cell.is_plain());
     let near = |measured: &&Measured| (measured.goodput / measured.model - 1.0).abs() <= DEVIATION;
-    let (count, close) = (lossless().count(), lossless().filter(near).count());
+    let count = lossless().count();
+    let close = lossless().filter(near).count();
     state(
         "goodput without loss within 15 % of the model",
         close == count,

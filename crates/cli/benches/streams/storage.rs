@@ -24,7 +24,8 @@ const MOST_KEPT: f64 = 1.05;
 /// Measures reads with fresh and with kept connections. Returns false if they are too slow.
 pub(crate) fn run(enclosure: &Enclosure) -> bool {
     let mut network = Network::new(enclosure);
-    let (host, client) = (network.host("storage").unwrap(), network.host("origin").unwrap());
+    let host = network.host("storage").unwrap();
+    let client = network.host("origin").unwrap();
     let line = Line { rate: Some(RATE), round_trip: AWAY, ..Line::default() };
     let cable = network.connect(&host, &client, line).unwrap();
     let _server = Server::start(&host, SEGMENT * (ROUNDS as u64 + 10));
@@ -75,12 +76,14 @@ async fn reads(location: &str, options: &Options) -> (f64, f64) {
     let storage = latemux_storage::open(location, options).unwrap();
     let key = Key::new(FILE).unwrap();
     let version = storage.read(ReadRequest::head(&key, 1)).await.unwrap().object.version;
-    let (mut wholes, mut firsts) = (Vec::new(), Vec::new());
+    let mut wholes = Vec::new();
+    let mut firsts = Vec::new();
     for round in 0..ROUNDS as u64 + 7 {
         let begun = Instant::now();
         let request = ReadRequest::range(&key, round * SEGMENT..(round + 1) * SEGMENT).pinned(&version);
         let mut read = storage.read(request).await.unwrap();
-        let (mut bytes, mut first) = (0, None);
+        let mut bytes = 0;
+        let mut first = None;
         while let Some(frame) = read.body.next().await {
             first.get_or_insert_with(|| begun.elapsed());
             bytes += frame.unwrap().len() as u64;

@@ -115,8 +115,8 @@ fn faulty_servers_are_reported_in_one_line() {
         }
     }
     // The media is on another server than the manifest.
-    let (here, base) =
-        (get(other.address, "/lighthouse.mp4/.mpd"), format!("http://{}/lighthouse.mp4/", other.address));
+    let here = get(other.address, "/lighthouse.mp4/.mpd");
+    let base = format!("http://{}/lighthouse.mp4/", other.address);
     let mpd = here.text().replacen("<Period", &format!("<BaseURL>{base}</BaseURL><Period"), 1);
     let below = start_server(move |_, stream| {
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mpd}", mpd.len())

@@ -37,7 +37,8 @@ fn check_same(what: &str, ours: &Probe, theirs: &Probe, kinds: &[&str], toleranc
     assert_eq!(ours.warnings, "", "{what}");
     let mut later: Vec<f64> = Vec::new();
     for kind in kinds {
-        let (ours, theirs) = (ours.first(kind), theirs.first(kind));
+        let ours = ours.first(kind);
+        let theirs = theirs.first(kind);
         assert_eq!(ours.codec, theirs.codec, "{what}");
         assert!(ours.packets.len() > 20, "{what} {kind}: {}", ours.packets.len());
         assert!(

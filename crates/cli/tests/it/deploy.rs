@@ -96,7 +96,8 @@ fn the_services_of_compose_name_each_other() {
     for name in ["storage", "origin-1", "origin-2", "balancer"] {
         assert!(services[name]["image"].as_str().is_some() || name == "origin-2", "{name}");
     }
-    let (balancer, origin) = (read("compose/nginx.conf"), read("compose/latemux.toml"));
+    let balancer = read("compose/nginx.conf");
+    let origin = read("compose/latemux.toml");
     assert!(balancer.contains("server origin-1:8080") && balancer.contains("server origin-2:8080"));
     assert!(origin.contains("http://storage:7070") && origin.contains("listen = \":8080\""));
     // 1.1 times the budgets, and 64 MiB.

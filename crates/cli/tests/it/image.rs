@@ -63,7 +63,8 @@ impl Containers {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("empty"), "").unwrap();
         fs::write(folder.path().join("Containerfile"), "FROM scratch\nCOPY empty /empty\n").unwrap();
-        let (path, name) = (folder.path().to_str().unwrap(), format!("latemux-empty-{}", std::process::id()));
+        let path = folder.path().to_str().unwrap();
+        let name = format!("latemux-empty-{}", std::process::id());
         let built = self.run(&["build", "-f", &format!("{path}/Containerfile"), "-t", &name, path]);
         self.run(&["rmi", "--force", &name]);
         built.status.success()
@@ -158,8 +159,8 @@ fn the_image_serves_a_bucket_as_nobody_without_writing_within_256_mib() {
     fs::write(&config, CONFIG).unwrap();
     let mount = format!("{}:/etc/latemux/latemux.toml:ro", config.display());
     let endpoint = store.endpoint();
-    let (access, secret) =
-        (format!("AWS_ACCESS_KEY_ID={}", S3::ACCESS), format!("AWS_SECRET_ACCESS_KEY={}", S3::SECRET));
+    let access = format!("AWS_ACCESS_KEY_ID={}", S3::ACCESS);
+    let secret = format!("AWS_SECRET_ACCESS_KEY={}", S3::SECRET);
     let run = ["run", "--detach"];
     let serve = ["serve", "s3://library", "--s3-endpoint", &endpoint, "--s3-region", "us-east-1"];
     let more = ["--listen", "127.0.0.1:0", "--config", "/etc/latemux/latemux.toml"];

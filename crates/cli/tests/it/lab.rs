@@ -82,7 +82,8 @@ fn a_run_with_a_mistake_starts_nothing() {
         "{ id = \"load\"",
         "{ id = \"front\", function = \"cache\", host = \"edge\", mode = \"off\" },\n  { id = \"load\"",
     );
-    let (setup, title) = (setup.as_str(), title.as_str());
+    let setup = setup.as_str();
+    let title = title.as_str();
     for (case, setup, title, experiment, why) in [
         ("only", setup, title, experiment, "no cell has the chosen values of axes"),
         ("loop", &looped, title, experiment, "form a loop"),

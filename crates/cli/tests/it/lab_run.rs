@@ -272,8 +272,8 @@ fn links_are_lines_between_hosts_and_cells_that_need_them_are_skipped_without() 
         for record in lab.records() {
             let measured = &record["measured"];
             assert_eq!(measured["failures"], 0, "{record}");
-            let (carried, read) =
-                (measured["link_bytes"].as_u64().unwrap(), measured["storage_bytes"].as_u64().unwrap());
+            let carried = measured["link_bytes"].as_u64().unwrap();
+            let read = measured["storage_bytes"].as_u64().unwrap();
             // Heads of responses, and those of packets.
             assert!(carried > read && carried < 2 * read, "{record}");
             // At this rate the bytes alone take so long, and each request a round trip.

@@ -69,7 +69,8 @@ fn a_ramp_to_a_thousand_players_without_an_error() {
     let urls = manifests(server.address, "harbour");
     let more = ["--players", "1000", "--ramp", "5s", "--duration", "8s", "--abr", "fixed:min"];
     let run = load(&urls, &more, folder.path());
-    let (results, players) = (&run.whole.results, &run.whole.results.players);
+    let results = &run.whole.results;
+    let players = &run.whole.results.players;
     assert_eq!((players.started, players.failed, players.stopped), (1000, 0, 1000));
     let total = results.total();
     assert_eq!((total.count, total.bytes), counted(&server));

@@ -48,10 +48,14 @@ fn messages_repeated_their_cause() {
     fs::write(at("wrong.toml"), "listen = 5\n").unwrap();
     fs::write(at("part-0-of-1.json"), "{").unwrap();
     fs::create_dir(at("empty")).unwrap();
-    let (none, text, config, empty) = (at("none.mp4"), at("text.mp4"), at("wrong.toml"), at("empty"));
+    let none = at("none.mp4");
+    let text = at("text.mp4");
+    let config = at("wrong.toml");
+    let empty = at("empty");
     // A file is no folder, so nothing can be written below it, not even by root.
-    let (unwritable, unwritable_mp4, unwritable_folder) =
-        (at("film.mp4/x"), at("film.mp4/x.index.mp4"), at("film.mp4/x/"));
+    let unwritable = at("film.mp4/x");
+    let unwritable_mp4 = at("film.mp4/x.index.mp4");
+    let unwritable_folder = at("film.mp4/x/");
     let here = folder.path().to_str().unwrap();
     let gone = "No such file or directory";
     let url = format!("http://{}/lighthouse.mp4/.mpd", server.address);

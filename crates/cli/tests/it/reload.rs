@@ -103,7 +103,8 @@ fn read_head(stream: &mut impl Read) -> String {
 fn no_request_fails_and_no_connection_ends_while_the_configuration_is_reloaded() {
     let configured = Configured::start("", &[]);
     let address = configured.server.address;
-    let (stop, started) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let started = AtomicU64::new(0);
     let served: u64 = std::thread::scope(|scope| {
         let clients: Vec<_> =
             (0..3).map(|_| scope.spawn(|| request_on_and_on(address, &stop, &started))).collect();
@@ -205,12 +206,14 @@ fn health(connection: &mut ClientConnection, stream: &mut TcpStream) -> String {
 #[test]
 fn a_new_certificate_is_used_and_a_wrong_one_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let cert = folder.path().join("cert.pem");
+    let key = folder.path().join("key.pem");
     let write = |cert_of: &Certificate, key_of: &Certificate| {
         fs::write(&cert, &cert_of.pem).unwrap();
         fs::write(&key, &key_of.key).unwrap();
     };
-    let (old, new) = (certificate(), certificate());
+    let old = certificate();
+    let new = certificate();
     write(&old, &old);
     let paths = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     let configured = Configured::start("", &paths);

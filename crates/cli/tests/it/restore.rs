@@ -66,7 +66,8 @@ fn a_segment_that_was_cut_off_is_restored() {
     assert!(output.status.success(), "{}", said(&output));
     let restored = probe(Path::new(&at("out.mp4")), &[]);
     assert_eq!(restored.warnings, "");
-    let (restored, all) = (restored.streams[0].packets.clone(), probe(Path::new(&at("plain.mp4")), &[]));
+    let restored = restored.streams[0].packets.clone();
+    let all = probe(Path::new(&at("plain.mp4")), &[]);
     let all = &all.streams[0].packets;
     assert!(restored.len() < all.len() && restored.len() > all.len() / 10, "{} packets", restored.len());
     for packet in &restored {

@@ -42,7 +42,8 @@ impl Server {
             text
         });
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let (mut admin, mut other) = (None, None);
+        let mut admin = None;
+        let mut other = None;
         let address = lines
             .map_while(Result::ok)
             .find_map(|line| {

@@ -89,7 +89,8 @@ fn title(location: Option<&str>) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::copy(PathBuf::from(samples()).join("lighthouse.mp4"), path("film.mp4")).unwrap();
-    let (media, index) = (path("film.mp4"), path("film.index.mp4"));
+    let media = path("film.mp4");
+    let index = path("film.index.mp4");
     let mut make = vec!["index", &media, "-o", &index];
     make.extend(location.into_iter().flat_map(|location| ["--location", location]));
     for arguments in [make, vec!["manifest", "-o", &path("film.ism"), &index]] {

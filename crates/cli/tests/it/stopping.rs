@@ -54,7 +54,8 @@ fn storage_that_hangs() -> (String, mpsc::Receiver<()>) {
     std::thread::spawn(move || {
         // Connections that are opened ahead of requests must not keep others waiting.
         for stream in listener.incoming() {
-            let (mut stream, asked) = (stream.unwrap(), asked.clone());
+            let mut stream = stream.unwrap();
+            let asked = asked.clone();
             std::thread::spawn(move || {
                 let mut head = Vec::new();
                 let mut byte = [0];
@@ -108,7 +109,9 @@ fn an_interrupt_does_not_wait_for_load_balancers() {
 fn the_admin_address_may_be_a_socket_with_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (socket, token, config) = (path("admin.sock"), path("token"), path("latemux.toml"));
+    let socket = path("admin.sock");
+    let token = path("token");
+    let config = path("latemux.toml");
     fs::write(&token, "0123456789abcdef\n").unwrap();
     fs::write(&config, format!("admin_token_file = '{token}'\n[http]\ndrain_delay = '0s'")).unwrap();
     let flags = ["--config", &config, "--admin", &format!("unix:{socket}")];

@@ -69,7 +69,8 @@ impl Machine {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let (view, log) = (folder.path().join("view"), folder.path().join("log"));
+        let view = folder.path().join("view");
+        let log = folder.path().join("log");
         fs::create_dir(&view).unwrap();
         let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/latemux.service");
         let mut command = Command::new("unshare");

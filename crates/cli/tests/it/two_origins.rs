@@ -69,7 +69,8 @@ fn an_origin_that_is_killed_loses_no_request_that_the_balancer_may_retry() {
     let Some(nginx) = tool("nginx") else { return };
     let Some(store) = S3::start(&samples()) else { return };
     let folders = [0; 3].map(|_| tempfile::tempdir().unwrap());
-    let (first, second) = (origin(&store, folders[0].path()), origin(&store, folders[1].path()));
+    let first = origin(&store, folders[0].path());
+    let second = origin(&store, folders[1].path());
     let balancer = balancer(&nginx, folders[2].path(), [first.address, second.address]);
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, balancer.port).into();
     let paths: Vec<String> = TITLES
@@ -86,7 +87,8 @@ fn an_origin_that_is_killed_loses_no_request_that_the_balancer_may_retry() {
             assert_eq!(response.headers["etag"], expected.headers["etag"], "{path}");
         }
     }
-    let (stop, served) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let served = AtomicU64::new(0);
     let request = || {
         while !stop.load(SeqCst) {
             for (path, expected) in paths.iter().zip(&expected) {

@@ -265,7 +265,8 @@ impl<'a> Transfer<'a> {
     fn request(&mut self, stream: usize, chunk: Chunk) -> Slot {
         let connection = self.streams.connections.get_mut(stream).map(take).unwrap_or_default();
         let base = self.resource.range.map_or(0, |range| range.first);
-        let (first, last) = (base.saturating_add(chunk.first), base.saturating_add(chunk.last));
+        let first = base.saturating_add(chunk.first);
+        let last = base.saturating_add(chunk.last);
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         let request = ChunkRequest {
             client: self.client.clone(),
@@ -429,7 +430,8 @@ impl ChunkRequest {
             lock(&self.bytes).extend_from_slice(piece);
             Ok(())
         };
-        let (mut received, due) = (0, self.due);
+        let mut received = 0;
+        let due = self.due;
         let exchange =
             self.client.exchange(connection, &self.url, &ask, due, &mut accept, &mut keep, &mut received);
         let fetched = exchange.await?;

@@ -75,7 +75,8 @@ impl Entity {
             return Err(wrong_range(url, given, range));
         }
         let headers = response.headers();
-        let (tag, modified) = (headers.get(header::ETAG), headers.get(header::LAST_MODIFIED));
+        let tag = headers.get(header::ETAG);
+        let modified = headers.get(header::LAST_MODIFIED);
         let version = Version { tag: tag.cloned(), modified: modified.cloned(), total };
         if *self.known.get_or_insert_with(|| version.clone()) != version {
             return Err(changed(url));

@@ -30,7 +30,8 @@ struct OneResponse {
 impl Connect for OneResponse {
     fn connect(&self, _: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>> {
         self.connections.fetch_add(1, Relaxed);
-        let (response, then) = (self.response, self.then);
+        let response = self.response;
+        let then = self.then;
         let (ours, mut theirs) = duplex(4096);
         tokio::spawn(async move {
             let _ = theirs.read(&mut [0; 4096]).await;
@@ -55,7 +56,8 @@ async fn a_connection_is_reused_only_if_the_server_keeps_it() {
         let mut options = ClientOptions::default();
         options.hosts.allow_server(&url);
         let client = Client::new(server.clone(), options);
-        let (mut connection, resource) = (Connection::default(), Resource { url, range: None });
+        let mut connection = Connection::default();
+        let resource = Resource { url, range: None };
         for _ in 0..2 {
             let mut body = Vec::new();
             let mut keep = |piece: &[u8]| {

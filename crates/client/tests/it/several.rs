@@ -56,7 +56,8 @@ fn dash_periods_are_joined() {
             format!("title/c/{name}-0.m4s @15 +5"),
         ]
     };
-    let (low, high) = (known(&presentation, 0, 0), known(&presentation, 0, 1));
+    let low = known(&presentation, 0, 0);
+    let high = known(&presentation, 0, 1);
     assert_eq!((listed(&low), listed(&high)), (of("lo", "ad"), of("hi", "ad")));
     let inits: Vec<String> =
         low.groups.iter().map(|group| group.init.as_ref().unwrap().url.to_string()).collect();

@@ -117,7 +117,8 @@ impl<'a> Chunks<'a> {
         number: fn(&[u8; N]) -> u64,
         block: &mut ChunkBlock,
     ) -> bool {
-        let (next, samples) = (self.next as usize, self.samples as usize);
+        let next = self.next as usize;
+        let samples = self.samples as usize;
         let per_chunk = self.samples_per_chunk as usize;
         let left = (self.count - self.samples) as usize;
         let offsets = offsets.get(next..).unwrap_or_default();
@@ -216,7 +217,8 @@ impl Iterator for Chunks<'_> {
             self.samples += samples;
             let end = offset.saturating_add(bytes);
             if end > self.object_size {
-                let (sample, object_size) = (self.samples, self.object_size);
+                let sample = self.samples;
+                let object_size = self.object_size;
                 return self.fail(TrackProblemKind::Truncated { sample, end, object_size });
             }
             self.run_chunks += 1;

@@ -29,7 +29,8 @@ pub(crate) fn presented_from_zero(
     // No sample is presented before it is decoded.
     let early = table.timing(0).take_while(|&(decode, ..)| decode < presentation.media_time);
     let is_hidden = early.map(|(decode, _, offset)| presentation.time(decode, offset) < 0);
-    let (mut hidden, mut end) = (0_u32, 0_u32);
+    let mut hidden = 0_u32;
+    let mut end = 0_u32;
     for (passed, _) in (1..).zip(is_hidden).filter(|(_, is_hidden)| *is_hidden) {
         (hidden, end) = (hidden + 1, passed);
     }
@@ -77,9 +78,11 @@ impl NewTimes {
         let (lowest, highest) = table.composition_bounds();
         let caught = if lowest == highest { end } else { end.saturating_add(1) };
         let mut frames = Vec::new();
-        let (mut least, mut most) = (start, start);
+        let mut least = start;
+        let mut most = start;
         for (index, (decode, duration, offset)) in (0_u32..).zip(table.timing(0)) {
-            let (source, duration) = (scaled(decode)?, scaled(duration.into())?);
+            let source = scaled(decode)?;
+            let duration = scaled(duration.into())?;
             // Players take a frame that is decoded more than two durations after the one before for
             // the start of new media. A player of TS infers durations from the times of
             // presentation. So the frame after reordered hidden ones follows at once, and the next
@@ -118,7 +121,8 @@ impl NewTimes {
         let factor = i32::try_from(self.factor).ok()?;
         let lift = table.composition_lift.checked_mul(factor)?;
         let (least, largest) = table.composition_bounds();
-        let (mut least, mut largest) = (least.checked_mul(factor)?, largest.checked_mul(factor)?);
+        let mut least = least.checked_mul(factor)?;
+        let mut largest = largest.checked_mul(factor)?;
         let mut durations = ColumnBuilder::default();
         let mut compositions = ColumnBuilder::default();
         let mut old = table.compositions.as_ref().map(|column| column.iter_from(0));

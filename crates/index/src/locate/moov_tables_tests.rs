@@ -289,7 +289,8 @@ proptest! {
             builder.sizes.push_run(1, len);
             builder.set_all_sync();
         }
-        let (together, alone) = (together.finish(0), alone.finish(0));
+        let together = together.finish(0);
+        let alone = alone.finish(0);
         prop_assert_eq!(together.composition_bounds, alone.composition_bounds);
         prop_assert_eq!(together.compositions, alone.compositions);
     }

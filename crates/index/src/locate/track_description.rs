@@ -102,7 +102,8 @@ impl TrackDescription {
 
     /// Returns the problem of this track.
     pub(crate) fn problem(&self, kind: TrackProblemKind) -> TrackProblem {
-        let (handler, coding) = (Some(self.handler), Some(self.sample_entry.format));
+        let handler = Some(self.handler);
+        let coding = Some(self.sample_entry.format);
         TrackProblem { track: self.id, handler, coding, kind }
     }
 

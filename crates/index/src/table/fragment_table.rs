@@ -340,7 +340,8 @@ mod tests {
             first in -90_000..90_000_i64,
             at in any::<prop::sample::Index>(),
         ) {
-            let (mut offset, mut start) = (0, first);
+            let mut offset = 0;
+            let mut start = first;
             let mut fragments: Vec<Fragment> = rows.iter().map(|&(gap, size, duration, sync)| {
                 let fragment = Fragment { offset: offset + gap, size, start, end: start + duration, sync };
                 (offset, start) = (offset + gap + size, fragment.end);

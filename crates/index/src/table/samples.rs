@@ -278,7 +278,8 @@ impl SampleTable {
         let mut decode_time = self.decode_time_in_columns(range.start);
         let mut durations = self.durations.iter_from(range.start);
         let mut compositions = self.compositions.as_ref().map(|c| c.bulk_from(range.start));
-        let (mut duration_block, mut composition_block) = ([0; BLOCK], [0; BLOCK]);
+        let mut duration_block = [0; BLOCK];
+        let mut composition_block = [0; BLOCK];
         let mut at = BLOCK;
         range.map(move |_| {
             if at == BLOCK {

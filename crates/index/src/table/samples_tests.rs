@@ -34,7 +34,8 @@ pub(crate) fn build(samples: &[Sample]) -> SampleTable {
 
 /// Returns the range from the first to the last byte of the first and the last sample.
 fn ends(samples: &[Sample]) -> Option<Range<u64>> {
-    let (first, last) = (samples.first()?, samples.last()?);
+    let first = samples.first()?;
+    let last = samples.last()?;
     let end = |sample: &Sample| sample.offset + u64::from(sample.size);
     Some(first.offset.min(last.offset)..end(first).max(end(last)))
 }

@@ -36,7 +36,8 @@ impl SampleTable {
         let mut sync = self.sync_from_in_columns(start);
         let in_table = |next: Option<u64>| next.and_then(|next| u32::try_from(next).ok()).unwrap_or(u32::MAX);
         let mut next_sync = sync.as_ref().map_or(start, |(next, _)| in_table(*next));
-        let (mut duration_block, mut composition_block) = ([0; BLOCK], [0; BLOCK]);
+        let mut duration_block = [0; BLOCK];
+        let mut composition_block = [0; BLOCK];
         let mut gop: Option<(u32, i64, i64, i64)> = None;
         let mut number = start;
         while number < end {

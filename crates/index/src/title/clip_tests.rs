@@ -170,7 +170,8 @@ proptest! {
                 prop_assert_eq!(clipped.segment(number), track.segment(number));
             }
             for number in clipped.numbers() {
-                let (part, all) = (clipped.segment(number).unwrap(), track.segment(number).unwrap());
+                let part = clipped.segment(number).unwrap();
+                let all = track.segment(number).unwrap();
                 prop_assert!(part.cut.start >= all.cut.start && part.cut.end <= all.cut.end);
                 prop_assert!(part.start >= all.start && part.end <= all.end);
                 let SegmentSamples::Known(samples) = clip.samples(index, &part, &NoFragments) else { unreachable!() };

@@ -114,7 +114,8 @@ pub(super) fn late_start(objects: &[Arc<MediaIndex>], tracks: &[TitleTrack]) -> 
         of_kind.map(|named| (start(named), named)).min_by_key(|&(start, _)| start)
     };
     let ticks = |time: Time| time.in_scale(Timescale::MPEG, Round::Down);
-    let (picture, sound) = (first(TrackKind::Video)?, first(TrackKind::Audio)?);
+    let picture = first(TrackKind::Video)?;
+    let sound = first(TrackKind::Audio)?;
     let distance = ticks(picture.0) - ticks(sound.0);
     let (reason, late, early) = if distance > ticks(LATE_SOUND) {
         ("video_starts_late", picture, sound)

@@ -97,7 +97,8 @@ fn edited_files_play_what_ffprobe_shows() {
     // Starts and ends lie between sync samples: an edit list hides samples that must be decoded but
     // not shown.
     let path = avc.with_file_name("cut.mp4");
-    let (input, output) = (avc.to_str().unwrap(), path.to_str().unwrap());
+    let input = avc.to_str().unwrap();
+    let output = path.to_str().unwrap();
     ffmpeg(&["-ss", "3.32", "-t", "7.72", "-i", input, "-c", "copy", output]);
     check(&path, SampleTables, 2);
     let path = avc.with_file_name("late.mp4");

@@ -51,7 +51,8 @@ fn same_output(media: &MediaIndex, index: &MediaIndex) -> Result<(), String> {
         if facts(m) != facts(i) || times(m) != times(i) {
             return Err(format!("{:?} {:?}, {:?} {:?}", facts(m), times(m), facts(i), times(i)));
         }
-        let (ms, is) = (samples(m), samples(i));
+        let ms = samples(m);
+        let is = samples(i);
         if let Some(at) = (0..ms.len().max(is.len())).find(|&n| ms.get(n) != is.get(n)) {
             return Err(format!("track {} sample {at}: {:?}, {:?}", m.id, ms.get(at), is.get(at)));
         }
@@ -98,10 +99,12 @@ fn same_packets(index: &Path, media: &Path, fragmented: bool) -> Result<(), Stri
             let moved = |p: &Packet| Packet { pts: p.pts - first.0, dts: p.dts - first.1, ..*p };
             packets.iter().map(moved).map(|p| Packet { discard: p.discard && !fragmented, ..p }).collect()
         };
-        let (a, b) = (packets(&stream.packets), packets(&other.packets));
+        let a = packets(&stream.packets);
+        let b = packets(&other.packets);
         if a != b {
             let at = a.iter().zip(&b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
-            let (a, b) = ((a.len(), a.get(at)), (b.len(), b.get(at)));
+            let a = (a.len(), a.get(at));
+            let b = (b.len(), b.get(at));
             return Err(format!("stream {} packet {at}: {a:?}, media {b:?}", stream.id));
         }
     }
@@ -172,7 +175,8 @@ fn changed_media_makes_the_index_stale() {
         let index = MediaIndex::clone(&locate(&file, Limits::default()).unwrap().index);
         index.of_media(size, head).map(|index| index.fingerprint).map_err(|e| (e.reason(), e.to_string()))
     };
-    let (size, head) = (object.len() as u64, head(&object));
+    let size = object.len() as u64;
+    let head = head(&object);
     let fingerprint = read(size, &head).unwrap();
     assert_eq!(read(size + 1, &head).unwrap_err().0, "index_stale");
     assert_eq!(read(size - 1, &head).unwrap_err().0, "index_stale");

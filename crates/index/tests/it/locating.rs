@@ -81,7 +81,9 @@ fn run_by(
 ) -> Result<Located, IndexError> {
     let first = locator.first_reads(listed);
     let mut wants: Vec<_> = std::iter::once(0..size.min(first.head)).chain(first.tail).collect();
-    let (mut round_trips, mut bytes_read, mut scanned) = (0, 0, false);
+    let mut round_trips = 0;
+    let mut bytes_read = 0;
+    let mut scanned = false;
     loop {
         round_trips += 1;
         assert!(round_trips < 100_000, "it never ends");

@@ -160,7 +160,8 @@ fn by_sidx(count: u32) -> (u64, u64) {
     };
     let index = locate_by(size as u64, Limits::default(), read).unwrap().index;
     assert_eq!(index.source, IndexSource::SegmentIndex);
-    let (from, bytes) = (index.source_bytes, index.heap_bytes() as u64);
+    let from = index.source_bytes;
+    let bytes = index.heap_bytes() as u64;
     println!(
         "{count} fragments: moov and sidx {from} bytes, index {bytes}, 1/{:.2}",
         from as f64 / bytes as f64

@@ -24,7 +24,8 @@ fn check(path: &Path) {
             let segment = track.segment(n).unwrap();
             let reach = title.reach(number, &segment.cut).unwrap();
             if let Samples::Table(_) = title.track(track).samples {
-                let (first, end) = (segment.cut.start as usize, segment.cut.end as usize);
+                let first = segment.cut.start as usize;
+                let end = segment.cut.end as usize;
                 for sample in &samples[first..end] {
                     let bytes = sample.offset..sample.offset + u64::from(sample.size);
                     assert!(reach.start <= bytes.start && bytes.end <= reach.end, "{bytes:?} in {reach:?}");

@@ -40,7 +40,8 @@ pub(crate) fn fragments(test: &str) -> (PathBuf, Vec<u8>, Vec<Vec<u8>>) {
     let codecs = ["-map", "0:v", "-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "50"];
     let source = encode(&folder, "source.mp4", &codecs);
     let path = folder.join("plain.mp4");
-    let (from, to) = (source.to_str().unwrap(), path.to_str().unwrap());
+    let from = source.to_str().unwrap();
+    let to = path.to_str().unwrap();
     let flags = "+frag_keyframe+empty_moov+skip_trailer+default_base_moof+delay_moov";
     ffmpeg(&["-i", from, "-c", "copy", "-movflags", flags, to]);
     let object = std::fs::read(&path).unwrap();

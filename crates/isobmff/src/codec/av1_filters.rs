@@ -194,7 +194,8 @@ pub(super) fn skip_film_grain(bits: &mut BitReader<'_>, planes: Planes, is_inter
     };
     let has_luma = points(bits)?;
     let from_luma = !planes.is_monochrome && bits.flag()?;
-    let (mut has_cb, mut has_cr) = (false, false);
+    let mut has_cb = false;
+    let mut has_cr = false;
     let is_left_out = planes.subsampling == (true, true) && !has_luma;
     if !planes.is_monochrome && !from_luma && !is_left_out {
         (has_cb, has_cr) = (points(bits)?, points(bits)?);

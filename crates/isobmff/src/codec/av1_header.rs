@@ -209,7 +209,8 @@ impl HeaderReader<'_, '_> {
         let hints = OrderHints { bits: tools.order_hint_bits, current: start.order_hint };
         let mut slots = None;
         if hints.bits > 0 && self.bits.flag()? {
-            let (last, golden) = (usize::from(self.bits.u8(3)?), usize::from(self.bits.u8(3)?));
+            let last = usize::from(self.bits.u8(3)?);
+            let golden = usize::from(self.bits.u8(3)?);
             slots = Some(hints.references(self.references, last, golden)?);
         }
         let mut stated = [0; REFERENCES];

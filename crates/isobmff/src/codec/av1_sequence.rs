@@ -90,7 +90,9 @@ pub(super) fn sequence_header(payload: &[u8]) -> Option<(Sequence, Option<Av1Seq
     // Filter intra, intra edge filter.
     bits.skip(2)?;
     let inter = if is_reduced { InterTools::default() } else { inter_tools(bits)? };
-    let (has_superres, has_cdef, has_restoration) = (bits.flag()?, bits.flag()?, bits.flag()?);
+    let has_superres = bits.flag()?;
+    let has_cdef = bits.flag()?;
+    let has_restoration = bits.flag()?;
     let stated_size = u16::try_from(size.0).ok().zip(u16::try_from(size.1).ok());
     let (stated, colour) = color_config(bits, profile, stated_size)?;
     let sequence = planes(bits, profile, colour).zip(bits.flag());

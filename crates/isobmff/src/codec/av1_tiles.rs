@@ -32,7 +32,8 @@ impl Tiles {
     ) -> Option<Self> {
         let superblock = if is_large { 128 } else { 64 };
         let blocks = |pixels: u32| (pixels.div_ceil(8) * 8).div_ceil(superblock);
-        let (columns, rows) = (blocks(width), blocks(height));
+        let columns = blocks(width);
+        let rows = blocks(height);
         let widest = MAX_WIDTH / superblock;
         let least_columns = log2(widest, columns);
         let least = least_columns.max(log2(MAX_AREA / (superblock * superblock), rows * columns));
@@ -118,7 +119,9 @@ fn increments(bits: &mut BitReader<'_>, least: u32, most: u32) -> Option<u32> {
 
 /// Reads the sizes of the columns or of the rows of tiles. Returns their number and the largest.
 fn spans(bits: &mut BitReader<'_>, blocks: u32, most: u32) -> Option<(u32, u32)> {
-    let (mut start, mut count, mut largest) = (0, 0, 0);
+    let mut start = 0;
+    let mut count = 0;
+    let mut largest = 0;
     while start < blocks {
         let size = not_symmetric(bits, most.min(blocks - start))? + 1;
         largest = largest.max(size);

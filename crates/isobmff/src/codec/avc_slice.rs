@@ -123,7 +123,8 @@ fn sps(bits: &mut BitReader<'_>) -> Option<(u32, Sps)> {
     let profile = bits.u8(8)?;
     bits.skip(16)?;
     let id = bits.ue().filter(|&id| id < 32)?;
-    let (mut chroma_format, mut separate_planes) = (1, false);
+    let mut chroma_format = 1;
+    let mut separate_planes = false;
     if HIGH_PROFILES.contains(&profile) {
         chroma_format = bits.ue()?;
         separate_planes = chroma_format == 3 && bits.flag()?;

@@ -141,7 +141,8 @@ impl CaptionScan {
     /// Reads the service blocks of a packet (CEA-708 §6).
     fn add_services(&mut self, mut blocks: &[u8]) {
         while let Some((&header, after)) = blocks.split_first() {
-            let (mut number, size) = (header >> 5, usize::from(header & 0x1F));
+            let mut number = header >> 5;
+            let size = usize::from(header & 0x1F);
             let mut after = after;
             if number == 7 && size > 0 {
                 let Some((&extended, rest)) = after.split_first() else { return };

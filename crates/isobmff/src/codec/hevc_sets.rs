@@ -69,7 +69,8 @@ pub(super) fn sps(bits: &mut BitReader<'_>) -> Option<(u32, SequenceSet)> {
     let id = bits.ue().filter(|&id| id < 16)?;
     let chroma_format = bits.ue()?;
     let separate_planes = chroma_format == 3 && bits.flag()?;
-    let (width, height) = (bits.ue()?, bits.ue()?);
+    let width = bits.ue()?;
+    let height = bits.ue()?;
     if bits.flag()? {
         for _ in 0..4 {
             bits.ue()?;
@@ -200,14 +201,17 @@ pub(super) fn pps(bits: &mut BitReader<'_>) -> Option<(u32, Pps)> {
     bits.se()?;
     bits.se()?;
     let chroma_offsets = bits.flag()?;
-    let (weighted, weighted_bipred) = (bits.flag()?, bits.flag()?);
+    let weighted = bits.flag()?;
+    let weighted_bipred = bits.flag()?;
     bits.skip(1)?;
-    let (tiles, rows) = (bits.flag()?, bits.flag()?);
+    let tiles = bits.flag()?;
+    let rows = bits.flag()?;
     if tiles {
         skip_tiles(bits)?;
     }
     let loop_filter_across = bits.flag()?;
-    let (mut deblocking_override, mut deblocking_off) = (false, false);
+    let mut deblocking_override = false;
+    let mut deblocking_off = false;
     if bits.flag()? {
         deblocking_override = bits.flag()?;
         deblocking_off = bits.flag()?;

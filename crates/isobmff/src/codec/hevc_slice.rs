@@ -245,7 +245,8 @@ fn skip_weights(bits: &mut BitReader<'_>, lists: [u32; 2], has_chroma: bool) -> 
         let mut flags = |is_there: bool| -> Option<Vec<bool>> {
             (0..length).map(|_| if is_there { bits.flag() } else { Some(false) }).collect()
         };
-        let (luma, chroma) = (flags(true)?, flags(has_chroma)?);
+        let luma = flags(true)?;
+        let chroma = flags(has_chroma)?;
         for (luma, chroma) in luma.into_iter().zip(chroma) {
             for _ in 0..usize::from(luma) * 2 + usize::from(chroma) * 4 {
                 bits.se()?;

@@ -97,7 +97,8 @@ pub(super) fn remember<T>(sets: &mut BTreeMap<u32, T>, read: Option<(u32, T)>) {
 /// Returns the number of bytes of a NAL unit that hold the first `payload` bytes of it without
 /// emulation prevention bytes.
 fn raw_len(nal_unit: &[u8], payload: usize) -> Option<usize> {
-    let (mut zeros, mut left) = (0, payload);
+    let mut zeros = 0;
+    let mut left = payload;
     for (at, &byte) in nal_unit.iter().enumerate() {
         if left == 0 {
             return Some(at);

@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn a_muxed_fragment_of_one_track_equals_a_fragment() {
         let samples = [SAMPLE, EmitSample { composition_offset: 4, size: 8, ..SAMPLE }];
-        let (mut alone, mut muxed) = (Vec::new(), Vec::new());
+        let mut alone = Vec::new();
+        let mut muxed = Vec::new();
         fragment(&spec(1, &samples), &mut alone).unwrap();
         let size = muxed_fragment(&[spec(1, &samples)], &mut muxed).unwrap();
         assert_eq!(muxed, alone);

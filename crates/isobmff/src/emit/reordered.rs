@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn runs_are_in_decode_order_and_point_at_their_samples() {
-        let (sync, other) = (sample_flags::SYNC, sample_flags::NON_SYNC);
+        let sync = sample_flags::SYNC;
+        let other = sample_flags::NON_SYNC;
         let samples = [sample(10, sync), sample(20, other), sample(30, other), sample(40, other)];
         let (out, size) = write(&samples, &[0, 2, 3, 1]).unwrap();
         assert_eq!(out.len() as u64, size.head() + 4);

@@ -12,11 +12,13 @@ const FRAME: u8 = 6;
 /// Splits a sample into units: obu_type and place. This walk is independent of the crate under
 /// test.
 fn units(sample: &[u8]) -> Vec<(u8, Range<usize>)> {
-    let (mut at, mut found) = (0, Vec::new());
+    let mut at = 0;
+    let mut found = Vec::new();
     while at < sample.len() {
         let header = sample[at];
         let mut end = at + 1 + usize::from(header >> 2 & 1);
-        let (mut size, mut shift) = (0, 0);
+        let mut size = 0;
+        let mut shift = 0;
         loop {
             size |= usize::from(sample[end] & 0x7f) << shift;
             shift += 7;
@@ -43,7 +45,10 @@ struct TracedUnit {
 /// Returns all units with tiles, and adds the names of the fields that were set. A unit is the part
 /// of the trace behind one title.
 fn traced(trace: &str, features: &mut BTreeSet<String>) -> Vec<TracedUnit> {
-    let (mut found, mut kind, mut end, mut size_bytes) = (Vec::new(), 0, 0_usize, 0);
+    let mut found = Vec::new();
+    let mut kind = 0;
+    let mut end = 0_usize;
+    let mut size_bytes = 0;
     for line in traced_by(trace).chain(["OBU header"]) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(at) = words.first().and_then(|word| word.parse::<usize>().ok()) else {
@@ -99,7 +104,8 @@ fn compare(encoder: &str, options: &str, seen: &mut Seen) {
     for sample in samples_of_ivf(&file) {
         let mut tiles = Vec::new();
         reader.read(sample, &mut tiles).unwrap_or_else(|error| panic!("{options}: {error}"));
-        let (mut rest, mut groups) = (&tiles[..], 0);
+        let mut rest = &tiles[..];
+        let mut groups = 0;
         for (kind, unit) in units(sample) {
             let count = rest.iter().take_while(|tile| tile.end <= unit.end).count();
             let (of_unit, others) = rest.split_at(count);
@@ -257,7 +263,8 @@ fn agree(samples: &[Vec<u8>], header: &[u8], features: &mut BTreeSet<String>) ->
     let packets: Vec<&str> = trace.split("] Packet: ").skip(1).collect();
     assert_eq!(packets.len(), samples.len());
     let mut reader = Av1Frames::default();
-    let (mut same, mut refused) = (0, 0);
+    let mut same = 0;
+    let mut refused = 0;
     for (sample, packet) in samples.iter().zip(packets) {
         let mut tiles = Vec::new();
         let read = reader.read(sample, &mut tiles);
@@ -309,7 +316,8 @@ fn damaged_headers_end_where_ffmpeg_says() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("SEED={seed}");
     let mut features = BTreeSet::new();
-    let (mut same, mut refused) = (0, 0);
+    let mut same = 0;
+    let mut refused = 0;
     for (encoder, options) in [
         ("libaom-av1", "-cpu-used 8 -lag-in-frames 19 -b:v 60k -frames:v 20"),
         ("libaom-av1", "-cpu-used 8 -usage realtime -frames:v 8 -error-resilience default"),

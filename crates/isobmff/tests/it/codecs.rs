@@ -274,7 +274,8 @@ fn descriptions_match_those_of_ffprobe() {
         println!("skipped 1: no ffprobe");
         return;
     }
-    let (mut compared, mut unopened) = (0, Vec::new());
+    let mut compared = 0;
+    let mut unopened = Vec::new();
     for (name, bytes) in files() {
         let tracks = tracks(&bytes);
         let Some(streams) = probe(&folder.join(&name)) else {

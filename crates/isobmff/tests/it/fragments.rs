@@ -36,7 +36,8 @@ fn uuid(usertype: [u8; 16], rest: &[u8]) -> Raw {
 
 #[test]
 fn smooth_streaming_times_are_read_in_both_versions() {
-    let (time, duration) = (0x1_2345_6789_u64, 20_000_000_u64);
+    let time = 0x1_2345_6789_u64;
+    let duration = 20_000_000_u64;
     let mut wide = vec![1, 0, 0, 0];
     wide.put_u64(time);
     wide.put_u64(duration);
@@ -67,7 +68,8 @@ fn several_track_fragments_and_runs_are_read_in_order() {
         Raw(b"trun", payload)
     };
     let empty = Tfhd { duration_is_empty: true, ..tfhd(2) };
-    let (first, second) = (tfhd(1), tfhd(1));
+    let first = tfhd(1);
+    let second = tfhd(1);
     let moof = Container(
         b"moof",
         &[
@@ -101,7 +103,8 @@ fn required_boxes_must_be_present() {
 
 #[test]
 fn encrypted_and_smooth_files_are_recognised() {
-    let (mut encrypted, mut smooth) = (BTreeMap::new(), BTreeMap::new());
+    let mut encrypted = BTreeMap::new();
+    let mut smooth = BTreeMap::new();
     for (name, bytes) in media() {
         for (_, offset, raw) in top_level(&bytes).iter().filter(|(kind, ..)| *kind == b"moof") {
             let moof = Moof::parse(raw, *offset).unwrap();
@@ -113,7 +116,8 @@ fn encrypted_and_smooth_files_are_recognised() {
     let names = |found: BTreeMap<String, usize>| -> Vec<String> {
         found.into_iter().filter(|(_, count)| *count > 0).map(|(name, _)| name).collect()
     };
-    let (encrypted, smooth) = (names(encrypted), names(smooth));
+    let encrypted = names(encrypted);
+    let smooth = names(smooth);
     println!("encrypted: {encrypted:?}\nsmooth: {smooth:?}");
     if !encrypted.is_empty() {
         let expected = [

@@ -77,7 +77,8 @@ fn moof() -> Bytes {
 
 #[test]
 fn a_box_cut_anywhere_is_an_error() {
-    let (moov, moof) = (progressive_moov(20), moof());
+    let moov = progressive_moov(20);
+    let moof = moof();
     assert!(Movie::parse(&moov, 0).is_ok() && Moof::parse(&moof, 0).is_ok());
     for len in 0..moov.len() {
         assert!(Movie::parse(&moov.slice(..len), 0).is_err(), "{len}");

@@ -18,7 +18,12 @@ use mp4_atom::Decode;
 
 #[test]
 fn all_media_files_parse_or_give_an_error() {
-    let (mut files, mut moovs, mut tracks, mut moofs, mut sidxs, mut mfras) = (0, 0, 0, 0, 0, 0);
+    let mut files = 0;
+    let mut moovs = 0;
+    let mut tracks = 0;
+    let mut moofs = 0;
+    let mut sidxs = 0;
+    let mut mfras = 0;
     let mut errors = Vec::new();
     for (name, bytes) in media() {
         files += 1;
@@ -62,7 +67,8 @@ fn all_media_files_parse_or_give_an_error() {
 
 #[test]
 fn mp4_atom_reads_the_same_moov() {
-    let (mut compared, mut skipped) = (0, Vec::new());
+    let mut compared = 0;
+    let mut skipped = Vec::new();
     for (name, bytes) in media() {
         for (kind, offset, raw) in top_level(&bytes) {
             if kind != b"moov" {
@@ -119,7 +125,8 @@ fn same_track(name: &str, ours: &Track, theirs: &mp4_atom::Trak) {
         "{name}"
     );
 
-    let (tables, stbl) = (&ours.tables, &theirs.mdia.minf.stbl);
+    let tables = &ours.tables;
+    let stbl = &theirs.mdia.minf.stbl;
     assert_eq!(ours.sample_entries.len(), stbl.stsd.codecs.len(), "{name}");
     let stts = stbl.stts.entries.iter().map(|run| (run.sample_count, run.sample_delta));
     assert!(tables.stts.iter().map(|run| (run.count, run.delta)).eq(stts), "{name}: stts");
@@ -153,7 +160,10 @@ fn same_track(name: &str, ours: &Track, theirs: &mp4_atom::Trak) {
 
 #[test]
 fn mp4_atom_reads_the_same_fragments_and_indexes() {
-    let (mut moofs, mut sidxs, mut tfras, mut skipped) = (0, 0, 0, Vec::new());
+    let mut moofs = 0;
+    let mut sidxs = 0;
+    let mut tfras = 0;
+    let mut skipped = Vec::new();
     for (name, bytes) in media() {
         for (kind, offset, raw) in top_level(&bytes) {
             match &kind.0 {

@@ -21,7 +21,9 @@ fn ffprobe_finds_the_same_packets_in_a_remuxed_file() {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (mut same, mut packets, mut skipped) = (0, 0, Vec::new());
+    let mut same = 0;
+    let mut packets = 0;
+    let mut skipped = Vec::new();
     for (name, file) in media() {
         let boxes = top_level(&file);
         let Some((_, offset, moov)) = boxes.iter().find(|(kind, ..)| *kind == b"moov") else { continue };
@@ -42,7 +44,8 @@ fn ffprobe_finds_the_same_packets_in_a_remuxed_file() {
             }
             let written = folder.join("written.mp4");
             fs::write(&written, remux(track, &samples, &file)).unwrap();
-            let (mut ours, mut theirs) = (probe(&written, track.id), probe(&source, track.id));
+            let mut ours = probe(&written, track.id);
+            let mut theirs = probe(&source, track.id);
             if track.handler != b"vide" {
                 // AC-4 has sync samples, which ffprobe 5.1 reads from `stss` but not from a
                 // fragment's flags.
@@ -79,7 +82,8 @@ fn probe(path: &Path, track: u32) -> Vec<(i64, i64, String)> {
     let packets = text.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ',');
         let mut time = || fields.next()?.parse::<i64>().ok();
-        let (pts, dts) = (time()?, time()?);
+        let pts = time()?;
+        let dts = time()?;
         Some((pts, dts, fields.next()?.to_owned()))
     });
     let packets: Vec<_> = packets.collect();

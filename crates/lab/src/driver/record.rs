@@ -37,7 +37,9 @@ impl Record {
             Ok(measured) => (Some(measured), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let (key, experiment, point) = (cell.key.clone(), cell.experiment.clone(), cell.point.clone());
+        let key = cell.key.clone();
+        let experiment = cell.experiment.clone();
+        let point = cell.point.clone();
         Self { key, repeat, experiment, point, measured, error }
     }
 

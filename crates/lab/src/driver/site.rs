@@ -69,16 +69,19 @@ impl<'a> Site<'a> {
             }
         }
         let mut addresses: BTreeMap<(String, usize), SocketAddr> = BTreeMap::new();
-        let (mut links, mut plain) = (Vec::new(), BTreeMap::<(&str, &str), Cable>::new());
+        let mut links = Vec::new();
+        let mut plain = BTreeMap::<(&str, &str), Cable>::new();
         // Nodes come in an order in which each follows those that it reads from.
         for (connection, port) in graph.connections().iter().zip(FIRST_PORT..) {
-            let (writer, reader) = (node(graph, &connection.from)?, node(graph, &connection.to)?);
+            let writer = node(graph, &connection.from)?;
+            let reader = node(graph, &connection.to)?;
             let Some(from) = writer.host.as_deref() else { continue };
             let (to, link) = match reader.function {
                 Function::Link => (reader_of(graph, reader)?, Some(reader)),
                 _ => (reader.host.as_deref().unwrap_or(from), None),
             };
-            let (first, second) = (&by_name[from], &by_name[to]);
+            let first = &by_name[from];
+            let second = &by_name[to];
             let address = match link {
                 Some(link) if from == to => {
                     return Err(Error::invalid(format!("'{}' connects the host {from} to itself", link.id)));

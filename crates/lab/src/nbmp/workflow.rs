@@ -164,7 +164,8 @@ impl Workflow {
 
 fn general(id: &str, name: &str, description: &str) -> General {
     let description = description.to_owned();
-    let (id, name) = (id.to_owned(), name.to_owned());
+    let id = id.to_owned();
+    let name = name.to_owned();
     General { id, name, description, input_ports: Vec::new(), output_ports: Vec::new() }
 }
 

@@ -22,7 +22,8 @@ pub fn csv(records: &[(usize, Record)]) -> String {
 
 fn line(text: &mut String, cell: &Cell<'_>) {
     let point: Vec<String> = cell.first.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    let (experiment, point) = (quoted(&cell.first.experiment), quoted(&point.join(" ")));
+    let experiment = quoted(&cell.first.experiment);
+    let point = quoted(&point.join(" "));
     let count = cell.measured.len();
     let _ = write!(text, "{experiment},{},{point},{count},{}", cell.first.key, cell.failed);
     for quantity in Quantity::ALL {

@@ -65,7 +65,8 @@ fn overview(run: &Run) -> String {
     for machine in &run.machines {
         let Machine { processor, cores, memory, kernel, latemux, net } = machine;
         let gigabytes = *memory as f64 / 1e9;
-        let (processor, kernel) = (escaped(processor), escaped(kernel));
+        let processor = escaped(processor);
+        let kernel = escaped(kernel);
         let _ = writeln!(
             html,
             "<p class=\"quiet\">{processor}, {cores} cores, {gigabytes:.0} GB, Linux {kernel}, latemux {}, network: {}</p>",

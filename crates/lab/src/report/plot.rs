@@ -85,7 +85,8 @@ pub(super) fn lines(series: &[Series<'_>], label: &str) -> String {
     let mut svg = open(HEIGHT, label);
     for quarter in 0..=4_u32 {
         let value = top * f64::from(quarter) / 4.0;
-        let (at, text) = (y(value), number(value));
+        let at = y(value);
+        let text = number(value);
         let _ = write!(svg, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{WIDTH}\"/>");
         let _ = write!(
             svg,
@@ -95,7 +96,8 @@ pub(super) fn lines(series: &[Series<'_>], label: &str) -> String {
         );
     }
     for position in &positions {
-        let (at, below) = (x(*position), HEIGHT - 6.0);
+        let at = x(*position);
+        let below = HEIGHT - 6.0;
         let _ = write!(svg, "<text x=\"{at:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">{position}</text>");
     }
     for (index, line) in series.iter().enumerate() {
@@ -104,8 +106,10 @@ pub(super) fn lines(series: &[Series<'_>], label: &str) -> String {
             line.points.iter().map(|(at, (mean, _))| format!("{:.1},{:.1}", x(*at), y(*mean))).collect();
         let _ = write!(svg, "<polyline stroke-width=\"2\" points=\"{}\"/>", points.join(" "));
         for (at, (mean, half_width)) in &line.points {
-            let (at, half_width) = (x(*at), half_width.unwrap_or(0.0));
-            let (low, high) = (y((mean - half_width).max(0.0)), y(mean + half_width));
+            let at = x(*at);
+            let half_width = half_width.unwrap_or(0.0);
+            let low = y((mean - half_width).max(0.0));
+            let high = y(mean + half_width);
             let _ = write!(svg, "<path d=\"M{at:.1} {low:.1}V{high:.1}\"/>");
             let _ = write!(
                 svg,
@@ -125,7 +129,8 @@ pub(super) fn bars(rows: &[(&str, Mean)], label: &str) -> String {
     let mut svg = open(ROW * rows.len() as f64 + EDGE, label);
     for (index, (name, (mean, half_width))) in rows.iter().enumerate() {
         let top = ROW * index as f64 + EDGE / 2.0;
-        let (base, width) = (top + 14.0, (scale * mean).max(1.0));
+        let base = top + 14.0;
+        let width = (scale * mean).max(1.0);
         let _ = write!(
             svg,
             "<text x=\"{:.1}\" y=\"{base:.1}\" text-anchor=\"end\">{}</text>",
@@ -140,8 +145,8 @@ pub(super) fn bars(rows: &[(&str, Mean)], label: &str) -> String {
         );
         let mut end = NAMES + width;
         if let Some(half_width) = half_width.filter(|half_width| *half_width > 0.0) {
-            let (low, high) =
-                (NAMES + scale * (mean - half_width).max(0.0), NAMES + scale * (mean + half_width));
+            let low = NAMES + scale * (mean - half_width).max(0.0);
+            let high = NAMES + scale * (mean + half_width);
             let _ = write!(svg, "<path class=\"interval\" d=\"M{low:.1} {:.1}H{high:.1}\"/>", top + 10.0);
             end = end.max(high);
         }

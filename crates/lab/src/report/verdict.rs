@@ -69,8 +69,8 @@ pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)
     let interval = interval(&values, is_ratio);
     let verdict = match interval {
         Some([_, low, high]) if values.len() >= FEWEST_BLOCKS => {
-            let (least, most) =
-                (claim.at_least.unwrap_or(f64::NEG_INFINITY), claim.at_most.unwrap_or(f64::INFINITY));
+            let least = claim.at_least.unwrap_or(f64::NEG_INFINITY);
+            let most = claim.at_most.unwrap_or(f64::INFINITY);
             if low >= least && high <= most {
                 Verdict::Holds
             } else if high < least || low > most {

@@ -91,7 +91,8 @@ impl Cable {
     ) -> io::Result<Self> {
         let name = format!("line{number}");
         let carrier = if line.is_plain() {
-            let (namespace, name) = (second.0.namespace.clone(), name.clone());
+            let namespace = second.0.namespace.clone();
+            let name = name.clone();
             first.0.call(move || {
                 ip(&[
                     "link", "add", "name", &name, "type", "veth", "peer", "name", &name, "netns", &namespace,
@@ -101,7 +102,8 @@ impl Cable {
             Carrier::Kernel([counters(first.0)?, counters(second.0)?])
         } else {
             let now = Instant::now();
-            let (to_first, to_second) = (Arc::<Counts>::default(), Arc::<Counts>::default());
+            let to_first = Arc::<Counts>::default();
+            let to_second = Arc::<Counts>::default();
             let direction =
                 |from: &Host, to, seed| Side::new(from, &name, Direction::new(line, seed, now), to);
             let seeds = (line.seed.wrapping_mul(2), line.seed.wrapping_mul(2).wrapping_add(1));
@@ -114,7 +116,8 @@ impl Cable {
             Carrier::Thread { to_first, to_second, _stop: stop }
         };
         for ((host, address), (_, peer)) in [(first, second), (second, first)] {
-            let (address, peer) = (address.to_string(), peer.to_string());
+            let address = address.to_string();
+            let peer = peer.to_string();
             let name = name.clone();
             host.call(move || {
                 ip(&["link", "set", "dev", &name, "txqueuelen", KERNEL_QUEUE, "up"])?;
@@ -155,7 +158,9 @@ impl Cable {
 fn received(text: &str, device: &str) -> Option<Traffic> {
     let counts = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     let mut counts = counts.split_whitespace().map_while(|count| count.parse::<u64>().ok());
-    let (bytes, packets, dropped) = (counts.next()?, counts.next()?, counts.nth(1)?);
+    let bytes = counts.next()?;
+    let packets = counts.next()?;
+    let dropped = counts.nth(1)?;
     Some(Traffic { bytes: bytes.saturating_sub(packets.saturating_mul(ETHERNET_HEADER)), dropped })
 }
 
@@ -171,7 +176,8 @@ struct Side {
 
 impl Side {
     fn new(host: &Host, name: &str, direction: Direction, counts: Arc<Counts>) -> io::Result<Self> {
-        let (name, is_grouped) = (name.to_owned(), direction.is_grouped());
+        let name = name.to_owned();
+        let is_grouped = direction.is_grouped();
         let device = host.call(move || {
             let device = DeviceBuilder::new().name(name).offload(is_grouped).build_sync()?;
             // By default, programs that this one starts would inherit the device.
@@ -215,7 +221,8 @@ fn wire_bytes(packet: &[u8], is_grouped: bool) -> u64 {
     }
     let Some((header, packet)) = packet.split_at_checked(VIRTIO_HEADER) else { return 0 };
     let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-    let (headers, payload) = (field(2), field(4));
+    let headers = field(2);
+    let payload = field(4);
     let packets = packet
         .len()
         .saturating_sub(headers)

@@ -101,7 +101,7 @@ impl Host {
     /// If the option is unknown, or the kernel refuses the value.
     pub fn set(&self, option: &str, value: &str) -> io::Result<()> {
         let path = self.option(option)?;
-        let (path, value) = (path, value.to_owned());
+        let value = value.to_owned();
         self.call(move || fs::write(&path, value).map_err(|error| named(&path, &error)))
     }
 

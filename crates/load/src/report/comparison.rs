@@ -44,7 +44,8 @@ pub fn compare(runs: &[(String, Run)], against: &[(String, Run)]) -> Result<Vec<
             let value = |run: &Measures| run.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
             side.iter().map(value).collect::<Option<_>>().unwrap_or_default()
         };
-        let (runs, against) = (values(&ours), values(&theirs));
+        let runs = values(&ours);
+        let against = values(&theirs);
         ComparedMeasure {
             name: name.to_owned(),
             runs: Estimate::of(&runs),

@@ -103,7 +103,8 @@ pub fn steps(runs: &[(String, Run)]) -> String {
     );
     for (name, run) in runs {
         for (number, step) in (1..).zip(&run.whole.results.steps) {
-            let (requests, latency) = (&step.requests, &step.requests.latency);
+            let requests = &step.requests;
+            let latency = &step.requests.latency;
             let _ = write!(
                 out,
                 "{},{number},{},{},{},{},{},{},{:.0},{},{},{},{}\r\n",
@@ -133,7 +134,8 @@ pub fn streams(runs: &[(String, Run)]) -> String {
     );
     let number = |number: Option<f64>| number.map(|number| format!("{number:.3}")).unwrap_or_default();
     for (name, run) in runs {
-        let (streams, competing) = (&run.whole.results.streams, &run.whole.results.competing);
+        let streams = &run.whole.results.streams;
+        let competing = &run.whole.results.competing;
         if streams.requests == 0 {
             continue;
         }

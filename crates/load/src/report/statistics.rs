@@ -51,7 +51,8 @@ impl Ratio {
         };
         let ours = Moments::of(&logarithms(values)?)?;
         let theirs = Moments::of(&logarithms(against)?)?;
-        let (first, second) = (ours.squared_error()?, theirs.squared_error()?);
+        let first = ours.squared_error()?;
+        let second = theirs.squared_error()?;
         let difference = ours.mean - theirs.mean;
         let squared = first + second;
         let half_width = if squared > 0.0 {
@@ -62,7 +63,8 @@ impl Ratio {
         } else {
             0.0
         };
-        let (low, high) = ((difference - half_width).exp(), (difference + half_width).exp());
+        let low = (difference - half_width).exp();
+        let high = (difference + half_width).exp();
         Some(Self { value: difference.exp(), low, high })
     }
 

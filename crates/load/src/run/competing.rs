@@ -36,7 +36,8 @@ impl Competing {
     pub fn start(client: Client, plan: CompetingPlan) -> Self {
         let recorder = Arc::new(Recorder::new(Instant::now()));
         let (stop, stopped) = watch::channel(false);
-        let (ours, theirs) = (client.clone(), recorder.clone());
+        let ours = client.clone();
+        let theirs = recorder.clone();
         let downloads = match &plan {
             CompetingPlan::Titles(plan) => plan.players,
             CompetingPlan::Urls(plan) => plan.concurrency,

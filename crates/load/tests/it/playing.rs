@@ -117,7 +117,8 @@ async fn dash_is_played_from_one_file_with_an_index() {
     );
     let file = std::fs::read(folder.join("v.mp4")).unwrap();
     let at = |kind: &[u8]| file.windows(4).position(|w| w == kind).unwrap() - 4;
-    let (sidx, moof) = (at(b"sidx"), at(b"moof"));
+    let sidx = at(b"sidx");
+    let moof = at(b"moof");
     let mpd = format!(
         r#"<MPD mediaPresentationDuration="PT12S"><Period><AdaptationSet mimeType="video/mp4"><Representation id="v" bandwidth="1">
         <BaseURL>v.mp4</BaseURL><SegmentBase indexRange="{sidx}-{}"/></Representation></AdaptationSet></Period></MPD>"#,
@@ -234,7 +235,8 @@ async fn the_buffer_paces_requests() {
     let server = MemoryServer::new(files(dash("template-timeline", "")));
     let start = Instant::now();
     let when = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (inner, seen) = (files(dash("template-timeline", "")), when.clone());
+    let inner = files(dash("template-timeline", ""));
+    let seen = when.clone();
     let paced = MemoryServer::new(move |request| {
         if request.path.contains("chunk-stream0") {
             seen.lock().unwrap().push(start.elapsed().as_secs_f64());

@@ -142,7 +142,8 @@ async fn titles_are_downloaded_beside_players() {
     let server =
         MemoryServer::new(move |request| Reply { delay: Duration::from_millis(20), ..inner(request) });
     let duration = Some(Duration::from_secs(600));
-    let (arrivals, style) = (Arrivals::Closed, Style::Sequence);
+    let arrivals = Arrivals::Closed;
+    let style = Style::Sequence;
     let plain = Plan { players: 2, style, arrivals, duration, ..plan("index.mpd") };
     let competing = Competing::start(server.client(), CompetingPlan::Titles(plain));
     let (results, wrong) = played(&server, &plan("index.mpd"), chunked(2, false)).await;

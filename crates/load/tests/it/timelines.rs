@@ -15,7 +15,8 @@ fn shown(results: &Results) -> f64 {
 
 #[tokio::test(start_paused = true)]
 async fn periods_are_played_one_after_the_other() {
-    let (one, two) = (dash("template-timeline", ""), dash("list", "-use_template 0"));
+    let one = dash("template-timeline", "");
+    let two = dash("list", "-use_template 0");
     let first = dash_period(&one, "a", r#"duration="PT12S""#);
     let second = dash_period(&two, "b", "");
     let server = folders_and_documents(
@@ -49,7 +50,8 @@ async fn times_may_restart_only_at_a_discontinuity() {
     for (name, folder, inits) in
         [("ts", hls("ts", ""), 0), ("cmaf", hls("cmaf", "-hls_segment_type fmp4"), 2)]
     {
-        let (a, b) = (hls_segment_lines(&folder, "a"), hls_segment_lines(&folder, "b"));
+        let a = hls_segment_lines(&folder, "a");
+        let b = hls_segment_lines(&folder, "b");
         let server = folders_and_documents(
             vec![("/a", folder.clone()), ("/b", folder)],
             vec![
@@ -77,7 +79,8 @@ async fn with_text(server: &MemoryServer, path: &str) -> (Results, Vec<String>) 
 
 #[tokio::test(start_paused = true)]
 async fn text_is_fetched_only_if_enabled() {
-    let (video, stream) = (dash("template-timeline", ""), hls("ts", ""));
+    let video = dash("template-timeline", "");
+    let stream = hls("ts", "");
     let vtt =
         "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:126000,LOCAL:00:00:00.000\n\n00:01.000 --> 00:02.000\nGood morning\n"
             .to_owned();

@@ -327,7 +327,8 @@ mod tests {
         // The kernel opens them, even while nobody accepts them.
         let burst: Vec<_> = (0..BURST).map(|_| TcpStream::connect(address).unwrap()).collect();
         let serving = tokio::spawn(async move { origin.serve(listener, None, pending()).await });
-        let (mut open, mut most) = (0, 0);
+        let mut open = 0;
+        let mut most = 0;
         while open < BURST {
             tokio::task::yield_now().await;
             let now = metrics.connections.load(Relaxed);

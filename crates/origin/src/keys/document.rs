@@ -210,7 +210,9 @@ impl KeptDocument {
         base: &str,
     ) -> Result<Arc<Self>, Error> {
         let state = Mutex::new(State::of(source.read(base, &**storage).await?));
-        let (source, storage, base) = (source.clone(), storage.clone(), base.to_owned());
+        let source = source.clone();
+        let storage = storage.clone();
+        let base = base.to_owned();
         Ok(Arc::new(Self { source, storage, base, state, is_asking: AtomicBool::new(false) }))
     }
 

@@ -74,7 +74,8 @@ mod tests {
     proptest! {
         #[test]
         fn matching_is_as_defined(pattern in "[*ab/]{0,8}", name in "[ab/]{0,8}") {
-            let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+            let pattern = pattern.as_bytes();
+            let name = name.as_bytes();
             prop_assert_eq!(matches(pattern, name), defined(pattern, name));
         }
     }

@@ -148,7 +148,8 @@ async fn texts_beside(storage: &dyn Storage, media: &Key) -> Result<Vec<(Key, Op
     let (folder, name) = media.split();
     let stem = media_stem(name);
     let mut texts = Vec::new();
-    let (mut names, mut after) = (0, None);
+    let mut names = 0;
+    let mut after = None;
     for _ in 0..MAX_PAGES {
         let request = ListRequest::new(&folder).after(after.as_ref()).limited(MAX_NAMES - names);
         let found = storage.list(request).await?;

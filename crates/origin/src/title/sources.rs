@@ -88,7 +88,8 @@ impl ChosenTracks {
 /// storage fails the title too, because another node, or this one a moment later, may not see it.
 pub(crate) fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
     let mut sources = Sources::default();
-    let (mut first, mut of_text) = (None, None);
+    let mut first = None;
+    let mut of_text = None;
     for (number, file) in (1..).zip(files) {
         match file {
             Ok(file) => sources.add(number, &file),

@@ -30,7 +30,8 @@ fn too_many_cues() -> String {
 fn refused() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let active: String =
         (0..257).map(|number| format!("00:01.000 --> 00:02.000\ncue {number}\n\n")).collect();
-    let (open, close) = ("<div>".repeat(40), "</div>".repeat(40));
+    let open = "<div>".repeat(40);
+    let close = "</div>".repeat(40);
     let deep = format!("<tt xmlns='http://www.w3.org/ns/ttml'><body>{open}{close}</body></tt>");
     let rate = TTML.replace("<tt ", "<tt xmlns:p='http://www.w3.org/ns/ttml#parameter' p:frameRate='0' ");
     let long = format!("WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n", "x".repeat(65_537));

@@ -131,7 +131,8 @@ fn offsets(log: &[u8], part: &str) -> Vec<usize> {
     let mut offsets = Vec::new();
     let mut at = 24;
     while log.get(at..at + 4) == Some(b"LMRC") {
-        let (names, data) = (number(at + 4), number(at + 32));
+        let names = number(at + 4);
+        let data = number(at + 32);
         match part {
             "head" | "unsealed" => offsets.push(at + 25),
             "names" => offsets.push(at + 56 + names / 2),

@@ -66,7 +66,8 @@ pub(crate) async fn smooth_fragments(server: SocketAddr, title: &str) -> Vec<Str
     let manifest = String::from_utf8(fetch(server, &format!("/{title}/Manifest")).await.to_vec()).unwrap();
     for stream in manifest.split("<StreamIndex").skip(1) {
         let url = attributes(stream, "Url").next().unwrap();
-        let (mut times, mut at) = (Vec::new(), 0_u64);
+        let mut times = Vec::new();
+        let mut at = 0_u64;
         for chunk in stream.split("<c").skip(1) {
             at = attributes(chunk, "t").next().map_or(at, |t| t.parse().unwrap());
             for _ in 0..attributes(chunk, "r").next().map_or(1, |r| r.parse().unwrap()) {
@@ -184,8 +185,8 @@ async fn a_player_that_seeks_reads_little_more_than_it_plays() {
         let server = Server::of(origin(counting.clone(), &cache(), 4), None).await;
         fetch(server.address, &format!("/{title}/.mpd")).await;
         drop(counting.take());
-        let (audio, video) =
-            (fetch(server.address, &of("-audio")).await, fetch(server.address, &of("-video")).await);
+        let audio = fetch(server.address, &of("-audio")).await;
+        let video = fetch(server.address, &of("-video")).await;
         let (requests, bytes) = media(&counting);
         println!("{title}: {requests} requests, {bytes} bytes for {} and {}", audio.len(), video.len());
         let most = if title == "harbour" { 2 } else { 1 };

@@ -81,7 +81,8 @@ async fn a_lead_ends_where_segments_begin() {
                 // The last segment is encrypted, however long the lead is.
                 assert_eq!(urls.len(), 7, "{track}: {urls:?}");
                 for (number, url) in urls[1..].iter().enumerate() {
-                    let (sent, plain) = (get(server.address, url).await, get(clear.address, url).await);
+                    let sent = get(server.address, url).await;
+                    let plain = get(clear.address, url).await;
                     let is_clear = samples_of(&sent.body) == samples_of(&plain.body);
                     assert_eq!(is_clear, number < lead, "{url} of {millis} ms");
                     let is_dash_lead = is_clear && track.starts_with("/dash/");
@@ -153,7 +154,8 @@ async fn playlists_of_cmaf_part_the_lead_from_the_rest() {
                 assert!(!lead.has_key && rest.has_key, "{playlist}");
                 assert_eq!(lead.segments, urls[1..=LEAD_SEGMENTS], "{playlist}");
                 assert_eq!(rest.segments, urls[1 + LEAD_SEGMENTS..], "{playlist}");
-                let (map, own) = (lead.map.as_ref().unwrap(), rest.map.as_ref().unwrap());
+                let map = lead.map.as_ref().unwrap();
+                let own = rest.map.as_ref().unwrap();
                 assert_eq!(own, &urls[0], "{playlist}");
                 assert_eq!(fetch(server.address, map).await, fetch(clear.address, own).await, "{map}");
                 for url in &lead.segments {
@@ -180,7 +182,8 @@ async fn ffmpeg_reads_transport_streams_over_the_border() {
         let server = encrypting(vec![with_lead(of_scheme, LEAD)]).await;
         for title in ["/lighthouse.mp4", "/ferry.mp4"] {
             let url = |server: &Server| format!("http://{}{title}/.m3u8{query}", server.address);
-            let (sent, plain) = (url(&server), url(&clear));
+            let sent = url(&server);
+            let plain = url(&clear);
             let read = move || (packets_of_playlist(&sent), packets_of_playlist(&plain));
             let (opened, expected) = tokio::task::spawn_blocking(read).await.unwrap();
             assert!(expected.len() > 1000, "{}", expected.len());
@@ -255,7 +258,8 @@ async fn clips_and_joined_segments_keep_the_border_of_the_title() {
         assert_eq!(found, expected, "{query}");
         for part in parts {
             for url in part.segments {
-                let (sent, plain) = (fetch(server.address, &url).await, fetch(clear.address, &url).await);
+                let sent = fetch(server.address, &url).await;
+                let plain = fetch(clear.address, &url).await;
                 assert_eq!(samples_of(&sent) == samples_of(&plain), !part.has_key, "{url}");
             }
         }
@@ -276,7 +280,8 @@ async fn iframes_of_the_lead_are_clear() {
     let dash =
         (0..12).map(|n| (n, format!("/lighthouse.mp4/keyframes/lighthouse-video=51000-{}.dash", n + 1)));
     for (number, url) in hls.chain(dash) {
-        let (sent, plain) = (fetch(server.address, &url).await, fetch(clear.address, &url).await);
+        let sent = fetch(server.address, &url).await;
+        let plain = fetch(clear.address, &url).await;
         assert_eq!(samples_of(&sent) == samples_of(&plain), number < 4, "{url}");
         let is_dash_lead = number < 4 && url.ends_with(".dash");
         assert_eq!(sample_entry(&sent), is_dash_lead.then_some(2), "{url}");
@@ -289,11 +294,13 @@ async fn smooth_streaming_is_encrypted_from_the_start() {
     let keys = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#));
     let systems = vec!["playready".to_owned()];
     let smooth = DrmRule { mss: Some("piff".to_owned()), systems, ..of_samples(&keys, "cenc", "cenc") };
-    let (clear, server) = (Server::start(library()).await, encrypting(vec![with_lead(smooth, LEAD)]).await);
+    let clear = Server::start(library()).await;
+    let server = encrypting(vec![with_lead(smooth, LEAD)]).await;
     let mut seen = 0;
     for urls in smooth_tracks(server.address, "/lighthouse.mp4").await.values() {
         for url in urls {
-            let (sent, plain) = (fetch(server.address, url).await, fetch(clear.address, url).await);
+            let sent = fetch(server.address, url).await;
+            let plain = fetch(clear.address, url).await;
             assert_ne!(samples_of(&sent), samples_of(&plain), "{url}");
             seen += 1;
         }
@@ -307,8 +314,10 @@ async fn smooth_streaming_is_encrypted_from_the_start() {
 async fn etags_depend_on_the_lead() {
     let keys = two_keys();
     let start = |lead| encrypting(vec![with_lead(of_samples(&keys, "cbcs", "cbcs"), lead)]);
-    let (one, two) = (start(LEAD).await, start(LEAD).await);
-    let (none, shorter) = (start(Duration::ZERO).await, start(Duration::from_secs(4)).await);
+    let one = start(LEAD).await;
+    let two = start(LEAD).await;
+    let none = start(Duration::ZERO).await;
+    let shorter = start(Duration::from_secs(4)).await;
     let etag = async |server: &Server, url: &str| get(server.address, url).await.header("etag").to_owned();
     for (track, urls) in tracks(none.address, "/lighthouse.mp4").await {
         for (place, url) in urls.iter().enumerate() {

@@ -35,7 +35,8 @@ async fn modification_times_may_jump_in_any_direction() {
     let libraries: Vec<_> = versions.iter().map(|bytes| library_with(TITLE, bytes.clone())).collect();
     let oracle = Oracle::of(&libraries, &[TITLE]).await;
     for tiers in TIERS {
-        let (media, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let media = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let storage = open(media.path().to_str().unwrap(), &Options::default()).unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
         let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };

@@ -115,7 +115,8 @@ fn with_filler(mut file: Vec<u8>) -> Vec<u8> {
     let media = file.windows(4).position(|name| name == b"mdat").unwrap();
     let size = u32::from_be_bytes(file[media - 4..media].try_into().unwrap());
     let end = media - 4 + usize::try_from(size).unwrap();
-    let (mut at, mut divided) = (media + 4, 0);
+    let mut at = media + 4;
+    let mut divided = 0;
     while at < end {
         let length = usize::try_from(u32::from_be_bytes(file[at..at + 4].try_into().unwrap())).unwrap();
         let filler = at + 4 + 100;
@@ -135,7 +136,8 @@ fn with_filler(mut file: Vec<u8>) -> Vec<u8> {
 /// A file that was replaced while no process ran gets cuts of its own.
 #[tokio::test]
 async fn cuts_of_another_version_are_not_used() {
-    let (dir, keys) = (TempDir::new().unwrap(), one_key());
+    let dir = TempDir::new().unwrap();
+    let keys = one_key();
     let storage = |file: &[u8]| {
         let memory = Memory::new();
         memory.put(key("a.mp4"), file.to_vec());
@@ -151,7 +153,8 @@ async fn cuts_of_another_version_are_not_used() {
     let node = Node::start(storage(&new), dir.path(), config(&keys)).await;
     let fresh = Server::with(storage(&new), config(&keys), None).await;
     for url in video(&node, "/a.mp4").await {
-        let (one, other) = (get(node.server.address, &url).await, get(fresh.address, &url).await);
+        let one = get(node.server.address, &url).await;
+        let other = get(fresh.address, &url).await;
         assert_eq!((one.status.as_u16(), &one.body), (200, &other.body), "{url}");
     }
     node.stop().await;
@@ -159,7 +162,8 @@ async fn cuts_of_another_version_are_not_used() {
 
 #[tokio::test]
 async fn a_purge_removes_the_cuts_on_disk() {
-    let (dir, keys) = (TempDir::new().unwrap(), one_key());
+    let dir = TempDir::new().unwrap();
+    let keys = one_key();
     let node = Node::start(library(), dir.path(), config(&keys)).await;
     for url in video(&node, "/lighthouse.mp4").await {
         get(node.server.address, &url).await;

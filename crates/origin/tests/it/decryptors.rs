@@ -19,7 +19,8 @@ use std::{
 /// Returns the packets of a file that mp4ff decrypts with a key.
 pub(crate) fn decrypted(mp4ff: &Path, file: &[u8], key: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let (sealed, opened) = (folder.path().join("sealed.mp4"), folder.path().join("opened.mp4"));
+    let sealed = folder.path().join("sealed.mp4");
+    let opened = folder.path().join("opened.mp4");
     std::fs::write(&sealed, file).unwrap();
     let out = Command::new(mp4ff).args(["-key", key]).args([&sealed, &opened]).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -59,7 +60,8 @@ async fn mp4ff_decrypts_every_packet_of_smooth_streaming() {
     let keys = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#));
     let systems = vec!["playready".to_owned()];
     let rule = DrmRule { mss: Some("piff".to_owned()), systems, ..of_samples(&keys, "cenc", "cenc") };
-    let (clear, server) = (Server::start(library()).await, encrypting(vec![rule]).await);
+    let clear = Server::start(library()).await;
+    let server = encrypting(vec![rule]).await;
     let mut seen = 0;
     for title in TITLES {
         let inits = tracks(server.address, title).await;
@@ -179,7 +181,8 @@ async fn ffmpeg_and_mp4ff_decrypt_every_packet_of_av1() {
         let check = move || {
             let expected = packets(&clear, None);
             if is_video {
-                let (encrypted, clear) = (traced(&encrypted), traced(&clear));
+                let encrypted = traced(&encrypted);
+                let clear = traced(&clear);
                 assert!(clear.len() > 1000 && encrypted == clear, "{name}");
             }
             let raw = packets(&encrypted, None);
@@ -220,7 +223,8 @@ async fn ffmpeg_decrypts_dolby_audio_of_transport_streams() {
     let server = Server::with(memory, with_rules(vec![sealing]), None).await;
     for (codec, most) in [("ac3", 1), ("eac3", 2)] {
         let url = |server: &Server| format!("http://{}/{codec}.mp4/.m3u8", server.address);
-        let (sent, plain) = (url(&server), url(&clear));
+        let sent = url(&server);
+        let plain = url(&clear);
         let read = move || (packets_of_playlist(&sent), packets_of_playlist(&plain));
         let (opened, expected) = tokio::task::spawn_blocking(read).await.unwrap();
         assert!(expected.len() > 300, "{}", expected.len());

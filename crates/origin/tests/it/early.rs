@@ -116,7 +116,8 @@ async fn a_client_that_leaves_ends_its_reads() {
         // The client leaves before storage responds.
         faults.set([Fault::Silence]);
         let request = tokio::spawn({
-            let (address, url) = (server.address, url.to_owned());
+            let address = server.address;
+            let url = url.to_owned();
             async move { open(address, Method::GET, &url, &[]).await }
         });
         until(|| live.load(SeqCst) == 1).await;

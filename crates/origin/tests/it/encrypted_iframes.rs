@@ -96,8 +96,8 @@ async fn iframes_of_cmaf_decrypt_to_the_clear_pictures() {
             assert!(text(server.address, &playlist).await.contains(method), "{playlist}");
             assert!(frames.len() > 5, "{frames:?}");
             let urls = [init.into_iter().collect(), frames.clone()].concat();
-            let (sent, plain) =
-                (concatenated(server.address, &urls).await, concatenated(clear.address, &urls).await);
+            let sent = concatenated(server.address, &urls).await;
+            let plain = concatenated(clear.address, &urls).await;
             show_the_same(&format!("{scheme} {playlist}"), sent, plain, frames.len()).await;
         }
     }
@@ -117,7 +117,8 @@ async fn iframes_of_transport_streams_decrypt_to_the_clear_pictures() {
             let (_, frames) = listed(server.address, &playlist).await;
             assert!(frames.len() > 5, "{frames:?}");
             let at = |server: &Server| format!("http://{}{playlist}", server.address);
-            let (sent, plain) = (at(&server), at(&clear));
+            let sent = at(&server);
+            let plain = at(&clear);
             let read = move || {
                 let of = |url: &str| pictures(&["-allowed_extensions", "ALL", "-i", url], Vec::new());
                 (of(&sent), of(&plain))
@@ -230,8 +231,8 @@ async fn trick_mode_sets_of_dash_decrypt_to_the_clear_pictures() {
             let mpd = text(server.address, &format!("{title}/.mpd")).await;
             let urls = trick_set(&mpd, title);
             assert!(urls.len() > 5, "{urls:?}");
-            let (sent, plain) =
-                (concatenated(server.address, &urls).await, concatenated(clear.address, &urls).await);
+            let sent = concatenated(server.address, &urls).await;
+            let plain = concatenated(clear.address, &urls).await;
             show_the_same(&format!("{scheme} {title}"), sent, plain, urls.len() - 1).await;
         }
     }

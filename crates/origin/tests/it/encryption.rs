@@ -69,7 +69,8 @@ struct Sealed {
 
 /// Returns what the playlists of a title list: encrypted segments, and URLs without a key.
 async fn listed(server: SocketAddr, starts: &[String]) -> (BTreeSet<Sealed>, BTreeSet<String>) {
-    let (mut sealed, mut clear) = (BTreeSet::new(), BTreeSet::new());
+    let mut sealed = BTreeSet::new();
+    let mut clear = BTreeSet::new();
     let mut todo = starts.to_vec();
     let mut seen = BTreeSet::new();
     while let Some(url) = todo.pop() {
@@ -138,7 +139,8 @@ async fn segments_decrypt_to_those_of_the_clear_title() {
         for Sealed { url, key, iv } in sealed {
             let kind = ["keyframes", "vbegin", "hls_minimum", ".ts", ".m4s"];
             *kinds.entry(kind.into_iter().find(|kind| url.contains(kind)).unwrap()).or_default() += 1;
-            let (body, plain) = (get(server.address, &url).await, fetch(clear.address, &url).await);
+            let body = get(server.address, &url).await;
+            let plain = fetch(clear.address, &url).await;
             assert_eq!((body.status.as_u16(), body.body.len()), (200, plain.len() - plain.len() % 16 + 16));
             let kid = key.rsplit_once('/').unwrap().1.trim_end_matches(".key").to_owned();
             assert_eq!(kid == AUDIO_KID, !url.contains("-video"), "{url}: {key}");
@@ -181,7 +183,8 @@ async fn ffmpeg_decrypts_every_packet() {
             [(&server, "", false), (&server, "?hls_fmp4", false), (&of_samples, "", true)]
         {
             let url = format!("{title}/.m3u8{query}");
-            let (address, clear) = (server.address, clear.address);
+            let address = server.address;
+            let clear = clear.address;
             let (encrypted, plain) =
                 tokio::task::spawn_blocking(move || (packets(address, &url), packets(clear, &url)))
                     .await
@@ -201,7 +204,8 @@ async fn ffmpeg_decrypts_every_packet() {
 async fn ranges_heads_and_etags_are_as_for_clear_titles() {
     let keys = two_keys();
     let other = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{AUDIO_KEY}"}}]}}"#));
-    let (one, two) = (encrypting(vec![rule(&keys)]).await, encrypting(vec![rule(&keys)]).await);
+    let one = encrypting(vec![rule(&keys)]).await;
+    let two = encrypting(vec![rule(&keys)]).await;
     let rekeyed = encrypting(vec![rule(&other)]).await;
     let starts = ["", "?hls_fmp4"].map(|query| format!("/lighthouse.mp4/.m3u8{query}"));
     let (sealed, _) = listed(one.address, &starts).await;

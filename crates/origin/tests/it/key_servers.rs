@@ -50,10 +50,13 @@ impl KeyServer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
-        let (log, handler) = (received.clone(), Arc::new(handler));
+        let log = received.clone();
+        let handler = Arc::new(handler);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (log, handler, tls) = (log.clone(), handler.clone(), tls.clone());
+                let log = log.clone();
+                let handler = handler.clone();
+                let tls = tls.clone();
                 tokio::spawn(async move {
                     let Some(tls) = tls else { return respond(stream, &log, &handler).await };
                     if let Ok(stream) = tls.accept(stream).await {
@@ -215,8 +218,9 @@ async fn keys_of_speke_are_used_like_those_of_a_file() {
 async fn a_bad_key_server_is_an_error_and_never_clear_media() {
     let clear = Server::start(library()).await;
     let urls = crawl(clear.address, "/lighthouse.mp4").await;
-    let (unavailable, denied, malformed) =
-        ((503, "keys_unavailable"), (502, "keys_denied"), (502, "keys_malformed"));
+    let unavailable = (503, "keys_unavailable");
+    let denied = (502, "keys_denied");
+    let malformed = (502, "keys_malformed");
     let cases: Vec<(&str, (u16, &str), Handler)> = vec![
         ("silent", unavailable, Box::new(|_, _| None)),
         ("failing", unavailable, Box::new(|_, _| response(500, ""))),
@@ -314,7 +318,8 @@ async fn keys_outlive_failures_of_their_server() {
         ..of_samples(speke(stand_in.address))
     }])
     .await;
-    let (url, media) = ("/lighthouse.mp4/.mpd", "/lighthouse.mp4/dash/lighthouse-video=");
+    let url = "/lighthouse.mp4/.mpd";
+    let media = "/lighthouse.mp4/dash/lighthouse-video=";
     let pass = async |time: Duration| {
         tokio::time::pause();
         tokio::time::advance(time).await;
@@ -399,7 +404,8 @@ async fn documents_of_all_sources_state_the_same_keys() {
         check_keys(&config).unwrap();
         let server = Server::with(storage, config, None).await;
         for url in &urls {
-            let (one, other) = (get(server.address, url).await, get(reference.address, url).await);
+            let one = get(server.address, url).await;
+            let other = get(reference.address, url).await;
             assert_eq!(one.lasting_headers(), other.lasting_headers(), "{url}");
             assert!(one.body == other.body, "{url}");
         }
@@ -456,7 +462,8 @@ async fn renditions_get_the_keys_of_their_resolution() {
 #[tokio::test]
 async fn key_servers_and_this_client_prove_who_they_are() {
     let made = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let (server, client) = (made("localhost"), made("client"));
+    let server = made("localhost");
+    let client = made("client");
     let mut trusted = RootCertStore::empty();
     trusted.add(client.cert.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -480,7 +487,8 @@ async fn key_servers_and_this_client_prove_who_they_are() {
         std::fs::write(&path, text).unwrap();
         Some(path)
     };
-    let (ca, cert) = (write("ca.pem", server.cert.pem()), write("cert.pem", client.cert.pem()));
+    let ca = write("ca.pem", server.cert.pem());
+    let cert = write("cert.pem", client.cert.pem());
     let secret = write("key.pem", client.signing_key.serialize_pem());
     let whole = KeysConfig {
         speke: Some(format!("https://localhost:{}/v2", stand_in.address.port())),

@@ -137,7 +137,9 @@ async fn the_library_pages_through_folders_of_any_size() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let storage = Arc::new(Counting::new(named(&names), Duration::ZERO));
     let server = Server::start(storage.clone()).await;
-    let (mut seen, mut after, mut pages) = (Vec::new(), String::new(), 0);
+    let mut seen = Vec::new();
+    let mut after = String::new();
+    let mut pages = 0;
     loop {
         let next = page(&server, &format!("?folder=films{after}")).await;
         let found = entries(&next);
@@ -286,7 +288,8 @@ async fn the_files_of_the_page_were_sent_uncompressed() {
                 folders.push(path);
                 continue;
             }
-            let (url, text) = (format!("/{}", path.strip_prefix(&dist).unwrap().display()), path);
+            let url = format!("/{}", path.strip_prefix(&dist).unwrap().display());
+            let text = path;
             let text = std::fs::read(text).unwrap();
             let url = url.replace("/index.html", "/");
             let plain = get(server.address, &url).await;

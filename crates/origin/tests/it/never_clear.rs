@@ -40,7 +40,8 @@ fn media(body: &[u8]) -> Vec<u8> {
 
 /// Returns the position of a run of clear media in an encrypted segment.
 fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
-    let (clear, sent) = (media(clear), media(sent));
+    let clear = media(clear);
+    let sent = media(sent);
     let places: BTreeMap<&[u8], usize> =
         (0..sent.len().saturating_sub(15)).map(|at| (&sent[at..at + 16], at)).collect();
     // Every run of this length holds one of these places whole.
@@ -97,14 +98,18 @@ async fn no_rule_sends_covered_media_clear() {
     let entry = |kid: &str, key: &str, kind: &str| {
         format!(r#"{{"kid":"{kid}","key":"{key}","tracks":"type==\"{kind}\""}}"#)
     };
-    let (video, audio) = (entry(VIDEO_KID, VIDEO_KEY, "video"), entry(AUDIO_KID, AUDIO_KEY, "audio"));
+    let video = entry(VIDEO_KID, VIDEO_KEY, "video");
+    let audio = entry(AUDIO_KID, AUDIO_KEY, "audio");
     let files = [
         key_file(&format!("{{\"keys\":[{video},{audio}]}}")),
         key_file(&format!("{{\"keys\":[{video}]}}")),
         key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#)),
         key_file("{}"),
     ];
-    let (mut sent, mut refused, mut lead, mut rules) = (0, 0, 0, 0);
+    let mut sent = 0;
+    let mut refused = 0;
+    let mut lead = 0;
+    let mut rules = 0;
     // Few rules of an unlucky draw are served: rules are drawn until both were seen.
     while rules < 24 || (rules < 400 && (sent <= 10 || refused == 0 || lead == 0)) {
         rules += 1;
@@ -134,7 +139,8 @@ async fn no_rule_sends_covered_media_clear() {
         for _ in 0..12 {
             let url = dice.of(urls);
             let is_of_clear_audio = !rule.clear.is_empty() && !url.contains("video");
-            let (answer, plain) = (get(server.address, url).await, get(clear.address, url).await);
+            let answer = get(server.address, url).await;
+            let plain = get(clear.address, url).await;
             if answer.status != 200 {
                 refused += 1;
                 continue;

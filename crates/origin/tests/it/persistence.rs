@@ -140,7 +140,8 @@ async fn after_a_restart_all_files_are_compared_in_one_round_trip() {
             origin.title(title).await.unwrap();
             // A folder must be listed first.
             let deepest = if title == "harbour" { 2 } else { 1 };
-            let (depth, requests) = (counting.depth(), counting.take());
+            let depth = counting.depth();
+            let requests = counting.take();
             if restart {
                 assert_eq!(requests.iter().filter(reads).count(), 0, "{title}: {requests:#?}");
                 assert_eq!(depth, deepest, "{title}: {requests:#?}");
@@ -166,7 +167,8 @@ async fn objects_replaced_between_processes_are_indexed_again() {
 
     let changed = || {
         let memory = titles();
-        let (video, audio) = ("harbour/video-360p.mp4", "harbour/audio-eng.mp4");
+        let video = "harbour/video-360p.mp4";
+        let audio = "harbour/audio-eng.mp4";
         memory.put(key(video), moved(video));
         // The size is unchanged, so that a listing does not show the change.
         memory.put(key(audio), {
@@ -343,7 +345,8 @@ async fn a_prefix_purges_titles_that_this_process_has_not_loaded() {
 #[tokio::test]
 async fn a_purged_title_is_not_found_by_the_next_process() {
     for killed in [false, true] {
-        let (dir, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let dir = TempDir::new().unwrap();
+        let copy = TempDir::new().unwrap();
         let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
         let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
         for title in ["harbour", "lighthouse.mp4"] {

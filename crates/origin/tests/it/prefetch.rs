@@ -227,7 +227,8 @@ async fn prefetches_at_one_time_are_limited() {
 #[tokio::test]
 async fn a_client_that_leaves_ends_its_prefetch() {
     let list = video().await;
-    let (gate, body) = (Gate::new(), Gate::new());
+    let gate = Gate::new();
+    let body = Gate::new();
     let faults = [Fault::WaitAfter(1000, body.clone()), Fault::Wait(gate.clone())];
     let server = server_with_faults(faults, Prefetching { segments: 5, ..ONE }).await;
     let mut response = open(server.address, Method::GET, &list[0], &[]).await.unwrap();

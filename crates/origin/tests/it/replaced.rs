@@ -86,7 +86,8 @@ async fn cached_segments_of_the_old_version_are_served_until_a_manifest_is_reque
 /// bytes.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_differs_only_in_the_middle_is_served_in_its_new_version() {
-    let (title, name) = ("lighthouse.mp4", "lighthouse.mp4");
+    let title = "lighthouse.mp4";
+    let name = "lighthouse.mp4";
     let new = relabelled_from(&sample(name), 100_000, 1).await;
     let oracle = oracle(title, name, &new).await;
     let urls: Vec<_> = oracle.urls().cloned().collect();
@@ -116,7 +117,9 @@ async fn an_object_replaced_between_two_reads_of_a_segment_never_mixes_versions(
                     cache.bridge = 0;
                 });
                 assert_eq!(rig.manifest(title).await, 200);
-                let (mut reads, memory, other) = (0, rig.memory.clone(), new.clone());
+                let mut reads = 0;
+                let memory = rig.memory.clone();
+                let other = new.clone();
                 rig.storm.set(move |_, want| {
                     reads += usize::from(matches!(want, Some(Want::Range(_))));
                     if reads == 2 {
@@ -151,7 +154,8 @@ async fn an_object_replaced_during_a_fill_is_served_in_one_version_to_each_clien
                 });
                 assert_eq!(rig.manifest(title).await, 200);
                 let gate = Gate::new();
-                let (held, object) = (gate.clone(), key(name));
+                let held = gate.clone();
+                let object = key(name);
                 let mut held_once = false;
                 rig.storm.set(move |key, want| {
                     let holds = *key == object && matches!(want, Some(Want::Range(_))) && !held_once;
@@ -191,7 +195,9 @@ async fn an_object_replaced_in_the_middle_of_a_body_never_mixes_versions() {
                 }
                 let mut rig = Rig::new(tiers, library());
                 assert_eq!(rig.manifest(title).await, 200);
-                let (memory, new, object) = (rig.memory.clone(), new.clone(), key(name));
+                let memory = rig.memory.clone();
+                let new = new.clone();
+                let object = key(name);
                 let mut once = false;
                 rig.storm.set(move |key, want| {
                     if once || *key != object || !matches!(want, Some(Want::Range(_))) {

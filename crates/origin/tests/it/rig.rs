@@ -198,7 +198,8 @@ impl Rig {
         let counters = client.counters().clone();
         let storage: Arc<dyn Storage> = Arc::new(client);
         let dir = tempfile::tempdir().unwrap();
-        let (mut limits, disk_faults) = (tiers.config(dir.path()), DiskFaults::new());
+        let mut limits = tiers.config(dir.path());
+        let disk_faults = DiskFaults::new();
         change(&mut limits);
         let cache = Cache::open_failing(limits, disk_faults.clone()).unwrap();
         let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
@@ -273,7 +274,8 @@ impl Rig {
         let mut rounds = 0;
         loop {
             self.cache.flush().await;
-            let (cache, storage) = (self.cache.figures(), self.counters.figures());
+            let cache = self.cache.figures();
+            let storage = self.counters.figures();
             let in_flight = cache.fetches + storage.in_flight + storage.queued;
             let held =
                 cache.reserved_bytes + cache.room_bytes + cache.unit_bytes.abs_diff(cache.cached_bytes);

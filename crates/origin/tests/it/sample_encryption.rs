@@ -169,7 +169,8 @@ async fn ffmpeg_decrypts_every_packet_of_smooth_streaming() {
     let keys = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{VIDEO_KEY}"}}]}}"#));
     let systems = vec!["playready".to_owned()];
     let rule = DrmRule { mss: Some("piff".to_owned()), systems, ..of_samples(&keys, "cenc", "cenc") };
-    let (clear, server) = (Server::start(library()).await, encrypting(vec![rule]).await);
+    let clear = Server::start(library()).await;
+    let server = encrypting(vec![rule]).await;
     let mut seen = 0;
     for title in TITLES {
         let manifest = fetch(server.address, &format!("{title}/Manifest")).await;
@@ -225,7 +226,8 @@ struct Sample {
 /// Reads a segment: `styp`, `moof`, `mdat`. Each sample has an IV of `iv_len` bytes.
 fn samples(segment: &bytes::Bytes, iv_len: usize) -> Vec<Sample> {
     let place = |name: &[u8; 4]| segment.windows(4).position(|four| four == name).unwrap() - 4;
-    let (moof, mdat) = (place(b"moof"), place(b"mdat"));
+    let moof = place(b"moof");
+    let mdat = place(b"mdat");
     let run = Moof::parse(&segment.slice(moof..mdat), 0).unwrap().tracks.remove(0);
     let default = run.default_size;
     let sizes: Vec<usize> =
@@ -299,7 +301,9 @@ async fn ranges_heads_and_etags_are_as_for_clear_titles() {
     let keys = two_keys();
     let other = key_file(&format!(r#"{{"keys":[{{"kid":"{VIDEO_KID}","key":"{AUDIO_KEY}"}}]}}"#));
     let make = |keys: &NamedTempFile| encrypting(vec![of_samples(keys, "cenc", "cbcs")]);
-    let (one, two, three) = (make(&keys).await, make(&keys).await, make(&keys).await);
+    let one = make(&keys).await;
+    let two = make(&keys).await;
+    let three = make(&keys).await;
     let rekeyed = make(&other).await;
     for url in tracks(one.address, "/lighthouse.mp4").await.values().flatten().step_by(2) {
         let whole = get(one.address, url).await;
@@ -335,7 +339,9 @@ async fn samples_in_transport_streams_are_encrypted() {
         let fairplay = fairplay(Some("kid"), None);
         encrypting(vec![DrmRule { hls_ts, hls_fmp4: None, systems, fairplay, ..rule(keys) }])
     };
-    let (one, two, three) = (make(&keys).await, make(&keys).await, make(&keys).await);
+    let one = make(&keys).await;
+    let two = make(&keys).await;
+    let three = make(&keys).await;
     let rekeyed = make(&other).await;
     let clear = Server::start(library()).await;
     let mut seen = 0;
@@ -356,14 +362,16 @@ async fn samples_in_transport_streams_are_encrypted() {
         assert!(plain.len() <= whole.body.len() && plain != whole.body, "{url}");
         let map = &whole.body[188..376];
         let has = |needle: &[u8]| map.windows(needle.len()).any(|window| window == needle);
-        let (video, audio) = (url.contains("video"), url.contains("audio"));
+        let video = url.contains("video");
+        let audio = url.contains("audio");
         assert_eq!((has(b"\x0f\x04zavc"), has(b"\x0f\x04aacd"), has(b"apadzaac")), (video, audio, audio));
         let twin = get(two.address, &url).await;
         assert_eq!((twin.lasting_headers(), &twin.body), (whole.lasting_headers(), &whole.body), "{url}");
         let same = get_with(three.address, &url, &[("if-none-match", whole.header("etag"))]).await;
         assert_eq!(same.status, 304, "{url}");
         assert_ne!(get(rekeyed.address, &url).await.header("etag"), whole.header("etag"), "{url}");
-        let (from, to) = (whole.body.len() / 3, whole.body.len() - 7);
+        let from = whole.body.len() / 3;
+        let to = whole.body.len() - 7;
         let part = get_with(one.address, &url, &[("range", &format!("bytes={from}-{to}"))]).await;
         assert!(part.status == 206 && part.body == whole.body[from..=to], "{url}");
     }
@@ -429,7 +437,8 @@ fn no_configuration_sends_media_clear() {
                         // Of each 160 bytes of video, 16 are encrypted at least. SAMPLE-AES leaves
                         // the first 32 bytes of a slice clear.
                         let media = plain.len() / 2;
-                        let (sent, known) = (&response.body, &plain[media..]);
+                        let sent = &response.body;
+                        let known = &plain[media..];
                         let sent = &sent[sent.len() - known.len()..];
                         let same = sent.iter().zip(known).filter(|(a, b)| a == b).count();
                         let is_ts = url.contains(".ts") && is_sample_aes;

@@ -197,8 +197,8 @@ async fn dash_urls(server: SocketAddr, base: &str) -> Vec<String> {
     let mut urls = vec![manifest];
     for set in text.split("<AdaptationSet").skip(1).filter(|set| !set.contains("trickmode")) {
         let template = set.split_once("<SegmentTemplate").unwrap().1;
-        let (init, media) =
-            (attribute(template, "initialization").unwrap(), attribute(template, "media").unwrap());
+        let init = attribute(template, "initialization").unwrap();
+        let media = attribute(template, "media").unwrap();
         let mut times = Vec::new();
         let mut at = 0_u64;
         for s in template.split("<S ").skip(1).map(|s| format!(" {s}")) {

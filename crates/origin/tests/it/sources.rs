@@ -41,7 +41,8 @@ async fn same(at: SocketAddr, one: &str, other: &str, at_least: usize) {
     assert!(urls.len() >= at_least, "{one}: {} URLs", urls.len());
     for url in urls {
         let twin = url.replacen(one, other, 1);
-        let (left, right) = (fetch(at, &url).await, fetch(at, &twin).await);
+        let left = fetch(at, &url).await;
+        let right = fetch(at, &twin).await;
         if url.contains(".m") && !url.ends_with(".m4s") {
             let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
             assert_eq!(text(&left), text(&right), "{url} and {twin}");
@@ -65,8 +66,8 @@ async fn smooth_and_hds(at: SocketAddr, one: &str, other: &str) {
     for stream in streams {
         let url = value(stream, "Url").replace("{bitrate}", &value(stream, "Bitrate"));
         let url = url.replace("{start time}", &value(stream, " t"));
-        let (left, right) =
-            (fetch(at, &format!("{one}/{url}")).await, fetch(at, &format!("{other}/{url}")).await);
+        let left = fetch(at, &format!("{one}/{url}")).await;
+        let right = fetch(at, &format!("{other}/{url}")).await;
         assert!(left == right && left.len() > 1000, "{url}");
     }
 }

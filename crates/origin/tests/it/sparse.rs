@@ -30,7 +30,8 @@ impl Object {
     fn bytes(&self, from: u64, to: u64) -> Bytes {
         let mut bytes = vec![0; usize::try_from(to - from).unwrap()];
         for (at, piece) in [(0, &self.start), (self.size - self.end.len() as u64, &self.end)] {
-            let (first, last) = (from.max(at), to.min(at + piece.len() as u64));
+            let first = from.max(at);
+            let last = to.min(at + piece.len() as u64);
             if first < last {
                 let within = |n: u64, base: u64| usize::try_from(n - base).unwrap();
                 let part = &piece[within(first, at)..within(last, at)];

@@ -37,9 +37,11 @@ struct Outage {
 
 impl Outage {
     fn new(config: OriginConfig) -> Self {
-        let (memory, fault) = (library(), Arc::new(Mutex::new(Fault::None)));
+        let memory = library();
+        let fault = Arc::new(Mutex::new(Fault::None));
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (chosen, log) = (fault.clone(), requests.clone());
+        let chosen = fault.clone();
+        let log = requests.clone();
         let storage = Arc::new(Faulty::new(memory.clone(), move |_, _, want| {
             log.lock().unwrap().push(want.cloned());
             chosen.lock().unwrap().clone()

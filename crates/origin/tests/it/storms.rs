@@ -48,7 +48,8 @@ impl Dice {
 
     /// Returns a random fault for a request to storage.
     fn fault(&mut self, key: &str) -> Fault {
-        let (name, at) = (key.to_owned(), self.roll(40_000));
+        let name = key.to_owned();
+        let at = self.roll(40_000);
         let broken = StorageError::Unavailable { key: name.clone(), detail: "reset".into() };
         let bad = StorageError::BadResponse { key: name.clone(), detail: "gzip".into() };
         match self.roll(13) {
@@ -151,7 +152,8 @@ async fn storm(
         rig.keep_indexes().await;
     }
     let urls: Vec<String> = oracle.urls().cloned().collect();
-    let (mut current, mut whole) = (0, 0);
+    let mut current = 0;
+    let mut whole = 0;
     for _ in 0..14 {
         let mut fate = Dice(dice.roll(u64::MAX));
         let calm = 2 + dice.roll(12);

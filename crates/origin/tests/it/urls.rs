@@ -86,7 +86,9 @@ async fn every_form_of_url_of_one_file_is_served() {
     let at = server.address;
     let [v, a] = <[String; 2]>::try_from(ids(at, "/lighthouse.mp4/.mpd").await).unwrap();
     assert_eq!(ids(at, "/dash/lighthouse.mp4/manifest.mpd").await, ["v1", "a1"]);
-    let (n, stem, bitrate) = ("lighthouse", v.split('=').next().unwrap(), v.split('=').nth(1).unwrap());
+    let n = "lighthouse";
+    let stem = v.split('=').next().unwrap();
+    let bitrate = v.split('=').nth(1).unwrap();
     let time = smooth_time(at, "lighthouse.mp4", stem).await;
     let level = format!("QualityLevels({bitrate})/Fragments({stem}={time})");
     let mss = format!("mss/{level}");

@@ -144,7 +144,8 @@ async fn one_of_many_nodes_writes_each_index_mp4() {
     }
     let requests = nodes.iter().map(|node| fetch(node.address, "/harbour/.mpd"));
     futures_util::future::join_all(requests).await;
-    let (mut new, mut all) = (0, 0);
+    let mut new = 0;
+    let mut all = 0;
     for node in &nodes {
         // A later node may have found index MP4s and made no attempt.
         let outcomes = outcomes(node).await;

@@ -89,7 +89,8 @@ fn listed_segments<'a>(packed: &PackedTracks<'a>) -> impl Iterator<Item = (u32, 
         let (start, end) = packed.times(number)?;
         // Most segments start where the one before ends.
         let before = last.filter(|(time, _)| time.ticks == start.ticks).map(|(_, micros)| micros);
-        let (from, until) = (before.unwrap_or_else(|| micros(start)), micros(end));
+        let from = before.unwrap_or_else(|| micros(start));
+        let until = micros(end);
         last = Some((end, until));
         Some((number, (until - from).max(0)))
     })

@@ -17,11 +17,13 @@ pub(crate) fn storyboard(selected: &Selected<'_>, links: &Links<'_>) -> Result<S
         for tile in 0..thumbnails.tiles.count() {
             let millis =
                 |tile: u32| (thumbnails.micros(thumbnails.tile_start(sheet, tile)) + 500).div_euclid(1000);
-            let (start, end) = (millis(tile), millis(tile + 1));
+            let start = millis(tile);
+            let end = millis(tile + 1);
             if start >= end {
                 continue;
             }
-            let (x, y) = (tile % columns * u32::from(width), tile / columns * u32::from(height));
+            let x = tile % columns * u32::from(width);
+            let y = tile / columns * u32::from(height);
             // Writing to a string cannot fail.
             let _ =
                 write!(text, "\n{} --> {}\n{url}#xywh={x},{y},{width},{height}\n", time(start), time(end));

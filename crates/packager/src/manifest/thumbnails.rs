@@ -82,7 +82,8 @@ impl<'a> Thumbnails<'a> {
     /// end.
     pub(super) fn micros(&self, ticks: i64) -> i64 {
         let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
-        let (start, end) = (micros(self.within.0), micros(self.within.1));
+        let start = micros(self.within.0);
+        let end = micros(self.within.1);
         micros(Time::new(ticks, self.timescale)).clamp(start, end.max(start)) - start
     }
 

@@ -270,7 +270,8 @@ impl TextSource {
         let start = sample.decode_time + i64::from(sample.composition_offset) - self.media_time;
         let millis = |ticks| milliseconds(Time::new(ticks, self.document_start.scale));
         let bound = |ticks| u64::try_from(millis(ticks)).unwrap_or(0);
-        let (from, until) = (bound(start), bound(start + i64::from(sample.duration)));
+        let from = bound(start);
+        let until = bound(start + i64::from(sample.duration));
         match self.config {
             Config::Wvtt => wvtt::cues(data).into_iter().for_each(|cue| joiner.push(from, until, cue)),
             Config::Tx3g => {
@@ -289,7 +290,8 @@ impl TextSource {
         let offset = milliseconds(self.document_start);
         let moved = |time: u64| time.saturating_add_signed(offset);
         for Cue { start, end, id, settings, text } in document.cues {
-            let (start, end) = (moved(start), moved(end));
+            let start = moved(start);
+            let end = moved(end);
             // The next document repeats a cue that it goes on with.
             let source = (start < from || end > until).then_some(0);
             joiner.push(start.max(from), end.min(until), SampleCue { source, id, settings, text });

@@ -71,7 +71,8 @@ impl Fragments<'_> {
             Protocol::HlsTs => {
                 let bytes = own.saturating_sub(self.least_boxes(samples));
                 let sync_count = of_rate(self.rates.sync_samples.into(), self.millis).max(self.count);
-                let (rate, millis) = (self.sample_rate(), self.millis);
+                let rate = self.sample_rate();
+                let millis = self.millis;
                 ts::estimated_bytes(
                     self.track,
                     &UnreadSamples { bytes, count: samples, sync_count, rate, millis },
@@ -174,7 +175,8 @@ fn share_of_video(bytes: u64, millis: u64, own: SampleRates, others: &[SampleRat
     let sum =
         |of: fn(&SampleRates) -> u32| others.iter().chain([&own]).map(|rates| u128::from(of(rates))).sum();
     let (least_sum, most_sum): (u128, u128) = (sum(|rates| rates.least_bytes), sum(|rates| rates.most_bytes));
-    let (least, most) = (u128::from(own.least_bytes), u128::from(own.most_bytes));
+    let least = u128::from(own.least_bytes);
+    let most = u128::from(own.most_bytes);
     let bytes = u128::from(bytes);
     let part = |own: u128, sum: u128| (bytes * own).div_ceil(sum.max(1));
     let is_steady = most_sum * 10 <= least_sum * 11;
@@ -182,8 +184,8 @@ fn share_of_video(bytes: u64, millis: u64, own: SampleRates, others: &[SampleRat
         part(least, least_sum).max(part(most, most_sum))
     } else {
         let seconds = |rate: u128| (rate * u128::from(millis)).div_ceil(1000);
-        let (more, below) =
-            (bytes.saturating_sub(seconds(least_sum)), seconds(least_sum).saturating_sub(bytes));
+        let more = bytes.saturating_sub(seconds(least_sum));
+        let below = seconds(least_sum).saturating_sub(bytes);
         let grown = |by: u128| (by * (most - least)).div_ceil(most_sum - least_sum);
         (seconds(least) + grown(more)).saturating_sub(grown(below))
     };

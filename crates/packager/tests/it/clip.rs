@@ -80,7 +80,8 @@ fn source_of<'a>(what: &str, got: &Stream, sources: &'a [Stream], case: &Case) -
         // list.
         let at = source.packets.windows(ours.len()).position(|w| hashes(w) == ours);
         if let Some(at) = at {
-            let (first, last) = (&source.packets[at], &source.packets[at + ours.len() - 1]);
+            let first = &source.packets[at];
+            let last = &source.packets[at + ours.len() - 1];
             let near = |a: i64, b: i64| a == b || (a - b).abs() <= 1100;
             let from = want.first().unwrap();
             let to = want.last().unwrap();
@@ -137,9 +138,10 @@ fn dash_clips_hold_the_packets_at_their_times() {
                         format!("{BASE}{}", url.clone().unwrap().replace("$RepresentationID$", id))
                     };
                     let mut bytes = fetch(&mut origin, &fill(&template.initialization)).unwrap().bytes;
-                    let (scale, offset) =
-                        (template.timescale.unwrap(), template.presentationTimeOffset.unwrap_or(0));
-                    let (mut at, mut number) = (0, template.startNumber.unwrap_or(1));
+                    let scale = template.timescale.unwrap();
+                    let offset = template.presentationTimeOffset.unwrap_or(0);
+                    let mut at = 0;
+                    let mut number = template.startNumber.unwrap_or(1);
                     for s in &template.SegmentTimeline.as_ref().unwrap().segments {
                         if let Some(t) = s.t {
                             at = t;
@@ -267,7 +269,8 @@ fn smooth_clips_hold_the_packets_and_do_not_end_beyond_their_duration() {
         let (root, levels) = smooth::play_at(&mut origin, case.query);
         assert_eq!(levels.len(), whole.len());
         let mut delays = Vec::new();
-        let (mut first, mut last) = (i64::MAX, 0);
+        let mut first = i64::MAX;
+        let mut last = 0;
         for (i, (level, whole)) in levels.iter().zip(&whole).enumerate() {
             let got = smooth::demuxed(&format!("clip-{n}-{i}"), level);
             let (source, want) = source_of(&what, &got, &sources, case);

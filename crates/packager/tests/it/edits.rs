@@ -140,7 +140,8 @@ fn check_presented(what: &str, got: &Stream, want: &Stream) {
     for (n, (got, want)) in got.packets.iter().zip(&want.packets).enumerate() {
         assert_eq!((&got.hash, got.key), (&want.hash, want.key), "{what}: packet {n}");
         assert!(got.pts >= 0 && got.dts <= got.pts, "{what}: packet {n} at {}", got.pts);
-        let (dts, pts) = (want.dts * factor, want.pts * factor);
+        let dts = want.dts * factor;
+        let pts = want.pts * factor;
         match want.pts {
             ..0 => assert!(got.pts < second / 50, "{what}: packet {n} at {}", got.pts),
             // A few frames may be presented meanwhile.

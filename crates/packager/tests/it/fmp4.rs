@@ -77,7 +77,8 @@ fn the_body_does_not_depend_on_the_order_of_tracks() {
         [Resource::HlsInit(names.clone()), Resource::HlsInit(other.clone())],
         [Resource::HlsSegment(names.clone(), 2), Resource::HlsSegment(other, 2)],
     ] {
-        let (one, two) = (origin.get(&one).unwrap(), origin.get(&two).unwrap());
+        let one = origin.get(&one).unwrap();
+        let two = origin.get(&two).unwrap();
         assert_eq!((&one.bytes, one.digest), (&two.bytes, two.digest));
         assert_eq!((one.content_type, one.content_length), ("video/mp4", one.bytes.len() as u64));
         assert!(matches!(one.class, Class::Init | Class::Media));

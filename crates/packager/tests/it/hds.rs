@@ -77,7 +77,8 @@ impl Bootstrap {
         assert_eq!(kind, *b"afrt");
         assert_eq!((word(afrt, 0), word(afrt, 4), afrt[8]), (0, 1000, 0));
         let count = usize::try_from(word(afrt, 9)).unwrap();
-        let (mut runs, mut at) = (Vec::new(), 13);
+        let mut runs = Vec::new();
+        let mut at = 13;
         for _ in 0..count {
             let start = u64::from_be_bytes(afrt[at + 4..at + 12].try_into().unwrap());
             let run = (word(afrt, at), start, word(afrt, at + 12));
@@ -418,7 +419,8 @@ fn sizes_from_tables_equal_those_of_the_plans() {
 #[test]
 fn the_body_does_not_depend_on_the_order_of_tracks() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
-    let (video, audio) = (origin.names(TrackKind::Video).remove(0), origin.names(TrackKind::Audio).remove(0));
+    let video = origin.names(TrackKind::Video).remove(0);
+    let audio = origin.names(TrackKind::Audio).remove(0);
     let [one, other] = [vec![video.clone(), audio.clone()], vec![audio, video]]
         .map(|names| origin.get(&Resource::HdsFragment(names, 2)).unwrap());
     assert_eq!((one.bytes, one.digest), (other.bytes, other.digest));

@@ -306,7 +306,8 @@ fn text_is_a_rendition_group_of_webvtt() {
 #[test]
 fn invalid_combinations_of_tracks_are_refused() {
     let mut origin = Origin::open(&ladder(), TARGET);
-    let (video, audio) = (origin.names(TrackKind::Video), origin.names(TrackKind::Audio));
+    let video = origin.names(TrackKind::Video);
+    let audio = origin.names(TrackKind::Audio);
     let mut get = |tracks: Vec<_>, container| origin.get(&Resource::HlsPlaylist(tracks, container));
     let twice = get(vec![video[0].clone(), video[1].clone()], HlsContainer::Auto);
     assert!(matches!(twice, Err(PackError::NoSuchTrack(_))), "{twice:?}");

@@ -145,7 +145,9 @@ fn indexed_by_fragments() -> Vec<(&'static str, PathBuf, u64)> {
     let constant = avc("-b:v 600k -minrate 600k -maxrate 600k -bufsize 600k -nal-hrd cbr");
     let reordered = avc("-crf 28 -bf 2");
     let plain = avc("-crf 34 -bf 0");
-    let (film, few, many) = (varied("30000/1001"), varied("5"), varied("50"));
+    let film = varied("30000/1001");
+    let few = varied("5");
+    let many = varied("50");
     let video = |name, source: &str, coding: &str| in_fragments(name, &[source], coding, SIDX);
     let both = |name, sources: [&str; 2], coding: &str, index| {
         in_fragments(name, &sources, &format!("{coding} {AAC}"), index)
@@ -207,7 +209,8 @@ fn spread_unevenly(trun: &mut [u8]) {
     // 4 × (264 + 7) + 14 bytes take 7 packets, of which the first has a PCR.
     let is_large = |frame: usize| frame % 8 < 4;
     let large = (0..count).filter(|&frame| is_large(frame)).count();
-    let (small, rest) = (u32::try_from(count - large).unwrap(), sum - 264 * u32::try_from(large).unwrap());
+    let small = u32::try_from(count - large).unwrap();
+    let rest = sum - 264 * u32::try_from(large).unwrap();
     let mut left = rest % small;
     for frame in 0..count {
         let size = if is_large(frame) { 264 } else { rest / small + u32::from(left > 0) };

@@ -134,7 +134,8 @@ fn joined_segments_hold_the_packets_of_their_parts() {
         // 2, 2, 2, 2 and 1 s, and the rest of the audio.
         assert_eq!(durations.len(), 5);
         for (minimum, count) in [(500, 5), (2000, 4), (2500, 2), (4000, 2), (5000, 1), (600_000, 1)] {
-            let (seconds, fraction) = (minimum / 1000, minimum % 1000 / 100);
+            let seconds = minimum / 1000;
+            let fraction = minimum % 1000 / 100;
             let point = if fraction > 0 { format!(".{fraction}") } else { String::new() };
             let query = format!("{option}hls_minimum_fragment_length={seconds}{point}");
             let (joined, names, packets) = packets(&mut origin, &query, &name);

@@ -192,7 +192,8 @@ pub(crate) fn assert_source_packets(what: &str, source: &Source, rate: Rate) {
         let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
         let mut last = i64::MIN;
         for (n, (got_packet, want)) in got.packets.iter().zip(packets).enumerate() {
-            let (dts, pts) = (got_packet.dts + start, got_packet.pts + start);
+            let dts = got_packet.dts + start;
+            let pts = got_packet.pts + start;
             assert!(dts > last, "{what}: packet {n}");
             assert!(rate == Rate::Variable || pts >= dts, "{what}: packet {n}");
             last = dts;

@@ -7,7 +7,8 @@ type Attributes = BTreeMap<String, String>;
 
 /// Returns type and payload of the boxes in `bytes`, which must fill them.
 pub(crate) fn boxes(bytes: &[u8]) -> Vec<([u8; 4], &[u8])> {
-    let (mut found, mut at) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut at = 0;
     while at < bytes.len() {
         let size = usize::try_from(u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())).unwrap();
         found.push((bytes[at + 4..at + 8].try_into().unwrap(), &bytes[at + 8..at + size]));
@@ -51,7 +52,8 @@ fn with_length(nal: &[u8]) -> Vec<u8> {
 fn avcc(data: &[u8]) -> Vec<u8> {
     let nals = nal_units(data);
     let of = |kind: u8| nals.iter().filter(move |nal| nal[0] & 0x1F == kind).collect::<Vec<_>>();
-    let (sps, pps) = (of(7), of(8));
+    let sps = of(7);
+    let pps = of(8);
     let lists = |nals: &[&&[u8]]| nals.iter().flat_map(|nal| with_length(nal)).collect::<Vec<u8>>();
     let count = |nals: &[&&[u8]]| u8::try_from(nals.len()).unwrap();
     let head = [&[1][..], &sps[0][1..4], &[0xFF, 0xE0 | count(&sps)]].concat();
@@ -93,7 +95,9 @@ fn video_entry(kind: &[u8; 4], width: u16, height: u16, record: &[u8]) -> Vec<u8
 fn audio_entry(kind: &[u8; 4], level: &Attributes, record: &[u8]) -> Vec<u8> {
     // The field has no room for rates beyond 65,535 Hz; the record states them.
     let number = |name: &str| u16::try_from(level[name].parse::<u32>().unwrap()).unwrap_or(0);
-    let (channels, bits, rate) = (number("Channels"), number("BitsPerSample"), number("SamplingRate"));
+    let channels = number("Channels");
+    let bits = number("BitsPerSample");
+    let rate = number("SamplingRate");
     let fields = [&[0; 6][..], &u16s(&[1]), &[0; 8], &u16s(&[channels, bits, 0, 0, rate, 0])];
     boxed(kind, &[&fields.concat(), record])
 }

@@ -97,7 +97,9 @@ fn hls_segments_of_webvtt_hold_every_cue_once() {
             let subtitles = playlist.alternatives.iter().find(|a| a.group_id == "subtitles").unwrap();
             let played = play(&mut origin, subtitles.uri.as_ref().unwrap());
             assert!(played.init.is_none(), "{}", played.text);
-            let (mut got, mut start, mut bits) = (Vec::new(), 0, 0.0_f64);
+            let mut got = Vec::new();
+            let mut start = 0;
+            let mut bits = 0.0_f64;
             for (segment, duration) in played.segments.iter().zip(&played.durations) {
                 let head = format!("WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:{mpegts},LOCAL:00:00:00.000\n");
                 assert!(segment.starts_with(head.as_bytes()));
@@ -227,7 +229,8 @@ fn smooth_cues(origin: &mut Origin, query: &str) -> Vec<(u64, u64, String)> {
     let stream = document.descendants().find(|node| node.attribute("Subtype") == Some("SUBT")).unwrap();
     let level = stream.children().find(|node| node.attribute("FourCC") == Some("TTML")).unwrap();
     let url = stream.attribute("Url").unwrap().replace("{bitrate}", level.attribute("Bitrate").unwrap());
-    let (mut time, mut got) = (0, Vec::new());
+    let mut time = 0;
+    let mut got = Vec::new();
     for chunk in stream.children().filter(|node| node.has_tag_name("c")) {
         time = chunk.attribute("t").map_or(time, |t| t.parse::<u64>().unwrap());
         let fragment = fetch(origin, &format!("{BASE}{}", url.replace("{start time}", &time.to_string())));
@@ -354,7 +357,9 @@ fn shown(documents: &[String]) -> Vec<(u64, u64, String)> {
             let at = |name: &str| times(&format!("{} --> {0}", p.attribute(name).unwrap())).0 / 1000;
             let lines: Vec<&str> =
                 p.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
-            let (begin, end, lines) = (at("begin"), at("end"), lines.join("|"));
+            let begin = at("begin");
+            let end = at("end");
+            let lines = lines.join("|");
             match all.iter_mut().find(|cue| cue.1 == begin && cue.2 == lines) {
                 Some(before) => before.1 = end,
                 None => all.push((begin, end, lines)),

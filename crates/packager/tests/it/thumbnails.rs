@@ -253,7 +253,8 @@ fn a_storyboard_has_a_cue_for_each_tile_of_the_film() {
     let cues_of_film = cues(&text(&mut origin, "x-thumbs.vtt"));
     assert_eq!(cues_of_film.len(), 23);
     for (n, (start, end, url)) in (0..).zip(&cues_of_film) {
-        let (x, y) = (n % 3 * 160, n / 3 % 2 * 90);
+        let x = n % 3 * 160;
+        let y = n / 3 % 2 * 90;
         assert_eq!((*start, *end), (n * 2000, (n * 2000 + 2000).min(45000)));
         assert!(url.starts_with("images/x-thumbs="), "{url}");
         assert!(url.ends_with(&format!("-{}.jpg#xywh={x},{y},160,90", n / 6 + 1)), "{url}");

@@ -102,7 +102,8 @@ fn iframes_of_a_clip_are_those_of_the_whole_title() {
         let urls = |uri: &str, origin: &mut Origin| -> Vec<String> {
             play(origin, uri).playlist.segments.iter().map(|segment| segment.uri.clone()).collect()
         };
-        let (whole, clip) = (urls(&whole, &mut origin), urls(&clip, &mut origin));
+        let whole = urls(&whole, &mut origin);
+        let clip = urls(&clip, &mut origin);
         // I-frames are 0.4 s apart: the clip begins with the one at 0.8 s, the third.
         assert_eq!(clip.first(), whole.get(2), "{clip:?} of {whole:?}");
         assert_eq!(clip, whole[2..2 + clip.len()]);
@@ -147,7 +148,8 @@ fn follow(origin: &mut Origin, set: &AdaptationSet) -> Vec<(i64, i64, Stream, Fr
         fetch(origin, &format!("/a/x.mp4/{}", template.initialization.clone().unwrap())).unwrap().bytes;
     let moov = moov(&init);
     let mut frames = Vec::new();
-    let (mut at, mut number) = (0, template.startNumber.unwrap());
+    let mut at = 0;
+    let mut number = template.startNumber.unwrap();
     for run in &template.SegmentTimeline.as_ref().unwrap().segments {
         at = run.t.unwrap_or(at);
         for _ in 0..=run.r.unwrap_or(0) {

@@ -106,7 +106,8 @@ fn uneven_titles_keep_their_packets_in_ts() {
         let audio = playlist.alternatives.iter().filter_map(|audio| audio.uri.clone());
         let mut uris: Vec<String> = audio.chain([variants(&playlist)[0].uri.clone()]).collect();
         // URLs of muxed playlists stay valid.
-        let (video, audio) = (origin.names(TrackKind::Video), origin.names(TrackKind::Audio));
+        let video = origin.names(TrackKind::Video);
+        let audio = origin.names(TrackKind::Audio);
         uris.push(format!("x-{}-{}.m3u8", audio[0], video[0]));
         for uri in uris {
             ts::assert_played_packets(name, &source, &mut origin, &uri, &ts::AAC);

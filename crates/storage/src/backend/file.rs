@@ -447,7 +447,8 @@ mod tests {
     async fn cached_reads_do_not_use_the_pool() {
         use futures_util::TryStreamExt;
         let dir = tempfile::tempdir().unwrap();
-        let (path, key) = (dir.path().join("x"), Key::new("x").unwrap());
+        let path = dir.path().join("x");
+        let key = Key::new("x").unwrap();
         let bytes: Vec<u8> = (0..FRAME * 2 + 100).map(|i| u8::try_from(i % 251).unwrap()).collect();
         std::fs::write(&path, &bytes).unwrap();
         // Older kernels and some file systems have only one of the two calls.

@@ -81,7 +81,8 @@ async fn missing_credentials_time_out() {
         .build()
         .unwrap();
     let bucket = Bucket::new(service, Key::root(), "s3://bucket".into(), client);
-    let (bucket, key) = (&bucket, Key::new("x").unwrap());
+    let bucket = &bucket;
+    let key = Key::new("x").unwrap();
     let reads = (0..50).map(|_| bucket.read(ReadRequest::head(&key, 1)));
     // One after another, they would take five seconds.
     let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();

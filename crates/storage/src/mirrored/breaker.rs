@@ -65,7 +65,8 @@ impl Breaker {
     /// Returns true if the caller should probe the failing back end now. All others get false until
     /// the next probe is due.
     pub(super) fn take_probe(&self) -> bool {
-        let (now, due) = (self.now(), self.next_probe.load(Relaxed));
+        let now = self.now();
+        let due = self.next_probe.load(Relaxed);
         let next = now + millis(PROBE_PAUSE);
         self.is_open() && now >= due && self.next_probe.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
     }

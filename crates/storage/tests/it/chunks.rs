@@ -379,7 +379,8 @@ async fn read_some(case: &Case) -> (Vec<(Vec<u8>, Option<StorageError>)>, u64) {
     let memory = Arc::new(Memory::new());
     let size = usize::try_from(SIZE).unwrap();
     let version = memory.put(film(), pattern(1, size));
-    let (changing, change) = (memory.clone(), case.change);
+    let changing = memory.clone();
+    let change = case.change;
     let changed = move |number, _: &Key, _: Option<&Want>| {
         if change == Some(number) {
             changing.put(film(), pattern(2, size));
@@ -389,11 +390,13 @@ async fn read_some(case: &Case) -> (Vec<(Vec<u8>, Option<StorageError>)>, u64) {
     let far: Arc<dyn Storage> = Arc::new(Far(memory));
     let far: Arc<dyn Storage> = Arc::new(Faulty::new(far, changed));
     let far: Arc<dyn Storage> = Arc::new(Faulty::scripted(far, case.faults.clone()));
-    let (chunk, max_in_flight) = (case.chunk, case.max_in_flight);
+    let chunk = case.chunk;
+    let max_in_flight = case.max_in_flight;
     let client = StorageClient::new(far, &Options { chunk, max_in_flight, ..options(case.streams) });
     let mut reads = Vec::new();
     for _ in 0..8 {
-        let (mut bytes, mut error) = (Vec::new(), None);
+        let mut bytes = Vec::new();
+        let mut error = None;
         match client.read(ReadRequest::range(&film(), case.range.clone()).pinned(&version)).await {
             Err(failure) => error = Some(failure),
             Ok(mut read) => {

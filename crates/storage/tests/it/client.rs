@@ -42,7 +42,8 @@ async fn whole(storage: &dyn Storage) -> Result<usize, StorageError> {
 async fn a_permit_is_held_until_the_body_ends_or_is_dropped() {
     let client = StorageClient::new(memory(), &permits(2));
     let in_flight = || client.counters().figures().in_flight;
-    let (mut one, two) = (open_read(&client).await.unwrap(), open_read(&client).await.unwrap());
+    let mut one = open_read(&client).await.unwrap();
+    let two = open_read(&client).await.unwrap();
     assert_eq!(in_flight(), 2);
     let mut third = Box::pin(whole(&client));
     assert!(third.as_mut().now_or_never().is_none(), "no permit is free");
@@ -74,7 +75,8 @@ async fn permits_are_given_in_the_order_of_requests() {
     let held = open_read(&client).await.unwrap();
     let order = Mutex::new(Vec::new());
     let waiting = (0..50).map(|i| {
-        let (client, order) = (&client, &order);
+        let client = &client;
+        let order = &order;
         async move {
             let read = open_read(client).await.unwrap();
             order.lock().unwrap().push(i);
@@ -113,7 +115,8 @@ async fn waiting_for_a_permit_times_out() {
 async fn two_thousand_requests_over_eight_connections() {
     let content = pattern(1, 100_000);
     for reuse in [true, false] {
-        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let now = Arc::new(AtomicUsize::new(0));
+        let most = Arc::new(AtomicUsize::new(0));
         let body = content.clone();
         let interrupted = Mutex::new(HashSet::new());
         let server = Server::start(move |_, request| {
@@ -137,7 +140,10 @@ async fn two_thousand_requests_over_eight_connections() {
         };
         let storage = open(&format!("{}/", server.address), &options).unwrap();
         let reads = (0..2000).map(|i| {
-            let (storage, now, most, content) = (&storage, &now, &most, &content);
+            let storage = &storage;
+            let now = &now;
+            let most = &most;
+            let content = &content;
             async move {
                 let key = Key::new(&format!("film-{i}.mp4")).unwrap();
                 let mut read = storage.read(ReadRequest::range(&key, 0..100_000)).await.unwrap();
@@ -201,7 +207,8 @@ async fn a_second_read_responds_when_the_first_is_slow() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_response_is_used() {
-    let (gate, other) = (Gate::new(), Gate::new());
+    let gate = Gate::new();
+    let other = Gate::new();
     let faulty = Faulty::scripted(memory(), [Fault::Wait(gate.clone()), Fault::Wait(other.clone())]);
     let client = hedging(Arc::new(faulty), Options::default());
     let mut read = Box::pin(open_read(&client));

@@ -79,7 +79,8 @@ async fn faults_apply_to_requests_in_turn() {
 
 #[tokio::test]
 async fn gates_hold_responses() {
-    let (head, body) = (Gate::new(), Gate::new());
+    let head = Gate::new();
+    let body = Gate::new();
     let faulty = Faulty::scripted(memory(), [Fault::Wait(head.clone()), Fault::WaitAfter(300, body.clone())]);
     let reading = tokio::spawn(async move {
         take(&faulty, "a").await.unwrap();

@@ -24,7 +24,8 @@ async fn conforms() {
 
 #[test]
 fn version_is_a_function_of_the_bytes() {
-    let (a, b) = (Memory::new(), Memory::new());
+    let a = Memory::new();
+    let b = Memory::new();
     let key = Key::new("x").unwrap();
     assert_eq!(a.put(key.clone(), "one"), b.put(key.clone(), "one"));
     assert_ne!(a.put(key.clone(), "two"), b.put(key, "six"));

@@ -160,7 +160,8 @@ async fn a_body_that_breaks_off_continues_from_a_mirror_with_the_same_version() 
 /// A single failure must not lead to another version of an object, but an outage may.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_version_comes_from_a_mirror_only_while_storage_counts_as_failing() {
-    let (own, mirror) = (pattern(1, SIZE), pattern(2, SIZE));
+    let own = pattern(1, SIZE);
+    let mirror = pattern(2, SIZE);
     let pair = Pair::new(&own, &mirror);
     pair.set(0, down());
     for _ in 0..4 {
@@ -241,7 +242,8 @@ async fn a_failing_storage_is_asked_last_until_a_probe_succeeds() {
         tokio::task::yield_now().await;
     }
     assert_eq!(pair.clients[0].counters().figures().suspended, 0, "the probe finds that it works");
-    let (asked, mirrored) = (pair.requests()[0], pair.requests()[1]);
+    let asked = pair.requests()[0];
+    let mirrored = pair.requests()[1];
     pair.get(Want::Range(0..10), Some(&version)).await.unwrap();
     assert_eq!(pair.requests(), [asked + 1, mirrored]);
 }

@@ -71,7 +71,8 @@ async fn get(storage: &dyn Storage, want: Want, pin: Option<&Version>) -> Outcom
 /// Returns every back end that uses HTTP, connected to a server of ours, and the path by which it
 /// requests [`film`].
 fn back_ends(server: &Server, wait: Duration) -> [(Arc<dyn Storage>, &'static str); 4] {
-    let (options, vod) = (options(server, wait), Key::new("vod").unwrap());
+    let options = options(server, wait);
+    let vod = Key::new("vod").unwrap();
     [
         (open(&format!("{}/vod/", server.address), &options).unwrap(), "/vod/film.mp4"),
         (open("s3://bucket/vod", &options).unwrap(), "/bucket/vod/film.mp4"),
@@ -155,7 +156,8 @@ async fn failures_are_retried_within_the_budget() {
     let content = pattern(1, 100);
     // Concurrently, because the waits between the requests are real.
     let cases = [500, 502, 503, 504, 429, 408].map(|status| {
-        let (body, content) = (content.clone(), content.clone());
+        let body = content.clone();
+        let content = content.clone();
         let recovering = move |n, request: &Request| match n {
             0 | 1 => Reply::new(status, &[], b"sorry"),
             _ => good(request, &body, &[ETAG]),
@@ -726,7 +728,8 @@ async fn flapping() {
     .await;
     for (storage, _) in back_ends(&server, LONG) {
         let reads = (0..20).map(|i| {
-            let (storage, content) = (&storage, &content);
+            let storage = &storage;
+            let content = &content;
             async move {
                 let start = i * 1000;
                 let outcome = get(&**storage, Want::Range(start..start + 50_000), None).await;
@@ -744,11 +747,13 @@ async fn flapping() {
 /// A server that sends another version for the same range: the versions are never mixed.
 #[tokio::test]
 async fn an_object_replaced_while_it_is_read() {
-    let (old, new) = (pattern(1, 1000), pattern(2, 1000));
+    let old = pattern(1, 1000);
+    let new = pattern(2, 1000);
     for (first, second) in
         [(ETAG, ("ETag", "\"two\"")), (MODIFIED, ("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT"))]
     {
-        let (old, new) = (old.clone(), new.clone());
+        let old = old.clone();
+        let new = new.clone();
         let replaced = move |n, request: &Request| match n {
             0 => broken(request, &old, &[first], 300, Then::Close),
             _ => good(request, &new, &[second]),

@@ -138,7 +138,8 @@ async fn objects_are_replaced_only_at_a_known_version() {
             target.put_over(&key, "one".into(), None),
             target.put_over(&key, "two!".into(), None)
         );
-        let (one, two) = (one.unwrap(), two.unwrap());
+        let one = one.unwrap();
+        let two = two.unwrap();
         let (first, bytes) = now().await;
         assert!(one != two, "{storage:?}: exactly one succeeds");
         assert_eq!(bytes, if one { "one" } else { "two!" });

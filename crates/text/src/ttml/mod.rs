@@ -88,7 +88,9 @@ impl<'a, 'i> Reader<'a, 'i> {
             let text = node.attributes().find(|a| a.name() == name).map(|a| a.value());
             text.map(|text| self.clock.millis(text)).transpose()
         };
-        let (begin, end, duration) = (time("begin")?, time("end")?, time("dur")?);
+        let begin = time("begin")?;
+        let end = time("end")?;
+        let duration = time("dur")?;
         let start = parent.start.saturating_add(begin.unwrap_or(0));
         let by_end = end.map(|end| parent.start.saturating_add(end));
         let by_duration = duration.map(|duration| start.saturating_add(duration));

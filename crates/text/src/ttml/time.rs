@@ -71,7 +71,8 @@ impl Clock {
     /// Parses `hh:mm:ss`, with a fraction or with frames.
     fn clock_time(self, text: &str) -> Option<u64> {
         let mut fields = text.split(':');
-        let (hours, minutes) = (digits(fields.next()?)?, digits(fields.next()?)?);
+        let hours = digits(fields.next()?)?;
+        let minutes = digits(fields.next()?)?;
         let (seconds, scale) = decimal(fields.next()?)?;
         if minutes > 59 || seconds >= 61 * scale {
             return None;
@@ -81,7 +82,8 @@ impl Clock {
             None => rounded(whole * 1000, scale),
             Some(frames) if scale == 1 && fields.next().is_none() => {
                 // Sub-frames are not counted.
-                let (frames, rate) = (digits(frames.split('.').next()?)?, u128::from(self.frames.0));
+                let frames = digits(frames.split('.').next()?)?;
+                let rate = u128::from(self.frames.0);
                 rounded((whole * rate + u128::from(frames) * u128::from(self.frames.1)) * 1000, rate)
             }
             Some(_) => None,

@@ -35,7 +35,8 @@ pub fn write<'a>(language: &str, cues: impl IntoIterator<Item = &'a Cue>, origin
     }
     out.push_str("</layout></head><body><div>");
     for cue in cues {
-        let (start, end) = (cue.start.saturating_sub(origin), cue.end.saturating_sub(origin));
+        let start = cue.start.saturating_sub(origin);
+        let end = cue.end.saturating_sub(origin);
         let (region, align) = place(&cue.settings);
         let _ =
             write!(out, "<p begin=\"{}\" end=\"{}\" region=\"{region}\"", Timestamp(start), Timestamp(end));
@@ -52,7 +53,8 @@ pub fn write<'a>(language: &str, cues: impl IntoIterator<Item = &'a Cue>, origin
 
 /// Returns the region and the alignment of a cue with settings.
 fn place(settings: &str) -> (&'static str, Option<&'static str>) {
-    let (mut region, mut align) = ("bottom", None);
+    let mut region = "bottom";
+    let mut align = None;
     for (name, value) in settings.split_whitespace().filter_map(|setting| setting.split_once(':')) {
         match name {
             "line" => {

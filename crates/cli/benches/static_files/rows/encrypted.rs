@@ -104,17 +104,21 @@ impl Setup {
         clear: &Server,
     ) -> Result<Row, Failure> {
         let mut clients = (Client::connect(encrypted.port())?, Client::connect(clear.port())?);
-        let (mut ours, mut theirs, mut later) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        let mut later = Vec::new();
         for (url, _) in &self.segments {
             let milliseconds =
                 |client: &mut Client| client.get(url).map(|response| response.first_byte.as_secs_f64() * 1e3);
-            let (first, second) = (milliseconds(&mut clients.0)?, milliseconds(&mut clients.1)?);
+            let first = milliseconds(&mut clients.0)?;
+            let second = milliseconds(&mut clients.1)?;
             ours.push(first);
             theirs.push(second);
             later.push(first - second);
         }
         let bytes = self.segments.iter().map(|(_, body)| body.len()).sum::<usize>() / self.segments.len();
-        let (ours, theirs) = (median(&ours), median(&theirs));
+        let ours = median(&ours);
+        let theirs = median(&theirs);
         Ok(Row {
             name,
             what: "Dash, cenc, cuts not known: first byte".to_owned(),

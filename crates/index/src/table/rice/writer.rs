@@ -131,7 +131,8 @@ impl BitWriter {
         let mut bytes = [0; 8 * BLOCK];
         let mut full = 0;
         // The last `used` bits of `bits` are not in `bytes` yet.
-        let (mut bits, mut used) = (self.word >> 1 >> (63 - self.used), self.used);
+        let mut bits = self.word >> 1 >> (63 - self.used);
+        let mut used = self.used;
         let mut flush = |bits: u64, used: u32| {
             if let Some(place) = bytes.as_chunks_mut().0.get_mut(full) {
                 *place = low_half(bits >> used).to_be_bytes();
@@ -206,7 +207,8 @@ fn usual(values: &[u32]) -> u32 {
     // Counting the smaller values of each is vectorised, and so takes less time than sorting.
     // Vectors of signed numbers are compared in one instruction.
     let ordered = some.map(|value| (value ^ 1 << 31).cast_signed());
-    let (mut smaller, mut up_to) = ([0; BLOCK / 4], [0; BLOCK / 4]);
+    let mut smaller = [0; BLOCK / 4];
+    let mut up_to = [0; BLOCK / 4];
     for other in ordered {
         for ((smaller, up_to), &value) in smaller.iter_mut().zip(&mut up_to).zip(&ordered) {
             *smaller += u32::from(other < value);
@@ -294,7 +296,8 @@ mod tests {
             k in 0..=MAX_K,
             before in 0..64_u32,
         ) {
-            let (mut together, mut alone) = (BitWriter::default(), BitWriter::default());
+            let mut together = BitWriter::default();
+            let mut alone = BitWriter::default();
             for writer in [&mut together, &mut alone] {
                 (0..before).for_each(|bit| writer.put(u64::from(bit % 3 == 0), 1));
             }

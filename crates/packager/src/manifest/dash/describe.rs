@@ -57,7 +57,8 @@ pub(super) fn purpose(xml: &mut Xml, track: &Track, is_foreign: bool) {
 
 /// Writes an `Accessibility` for the closed captions of each standard (ANSI/SCTE 214-1 §7.2.3).
 pub(super) fn captions(xml: &mut Xml, captions: &[Captions]) {
-    let (mut cea608, mut cea708) = (Vec::new(), Vec::new());
+    let mut cea608 = Vec::new();
+    let mut cea708 = Vec::new();
     for Captions { channel, language } in captions {
         match channel {
             CaptionChannel::Cea608(number) => cea608.push(format!("CC{number}={language}")),

@@ -240,7 +240,8 @@ impl<'a> Multivariant<'a> {
             _ => Picture::shown(self.track(track), video),
         };
         let (x, y) = picture.pixel_aspect;
-        let (x, y) = (u64::from(x), u64::from(y).max(1));
+        let x = u64::from(x);
+        let y = u64::from(y).max(1);
         let width = (u64::from(picture.width) * x + y / 2) / y;
         format!("{width}x{}", picture.height)
     }

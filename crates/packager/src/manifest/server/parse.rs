@@ -212,7 +212,8 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
 /// white space or commas between its values. Returns the role, if one of them is stated, and
 /// whether text is forced, if that is. Fails with the problem, for people.
 fn purpose(kind: TrackKind, node: Node<'_, '_>) -> Result<(Option<Role>, Option<bool>), String> {
-    let (role, accessibility) = (param(node, "role"), param(node, "accessibility"));
+    let role = param(node, "role");
+    let accessibility = param(node, "accessibility");
     let mut stated = Purpose::default();
     for value in listed(role) {
         if !stated.add_role(kind, value) {

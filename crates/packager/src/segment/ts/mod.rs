@@ -327,7 +327,8 @@ impl TsMedia {
         let mut input = BytesMut::with_capacity(media.len() + media.len() / 8);
         for due in &due {
             let Some(OwnedTrack { stream, samples, .. }) = tracks.get_mut(due.track) else { continue };
-            let (first, count) = (due.unit.first as usize, due.unit.count as usize);
+            let first = due.unit.first as usize;
+            let count = due.unit.count as usize;
             for sample in samples.iter_mut().skip(first).take(count) {
                 let size = sample.size as usize;
                 let (bytes, after) = rest.split_at(size.min(rest.len()));

@@ -273,7 +273,8 @@ proptest! {
         let objects = [&objects[0][..], &objects[1][..]];
         let whole = run(ready(tracks(), 7), &objects, &[999]);
         let ends = [window.0.index(whole.len()), window.1.index(whole.len()) + 1];
-        let (from, until) = (ends[0].min(ends[1] - 1), ends[1].max(ends[0] + 1));
+        let from = ends[0].min(ends[1] - 1);
+        let until = ends[1].max(ends[0] + 1);
         let mut segment = ready(tracks(), 7);
         let input = input_of(&segment, &objects);
         let trimmed = segment.muxer.trim(from as u64..until as u64);

@@ -57,7 +57,8 @@ fn only_a_strong_etag_is_a_version() {
         let range = ("content-range", "bytes 0-9/100");
         ok(&Want::Head(10), None, &head(206, &[&[range], headers].concat())).object.version
     };
-    let (etag, modified) = (Some("\"x\"".into()), Some(784_111_777));
+    let etag = Some("\"x\"".into());
+    let modified = Some(784_111_777);
     assert_eq!(version(&[("etag", "\"x\""), date]), Version { etag, size: 100, modified: None });
     assert_eq!(version(&[("etag", "W/\"x\""), date]), Version { etag: None, size: 100, modified });
     assert_eq!(version(&[date]), Version { etag: None, size: 100, modified });
