@@ -24,11 +24,13 @@ const HEAD: usize = 4096;
 
 /// Returns the media of a segment: of a transport stream the payloads of its streams, else all.
 fn media(body: &[u8]) -> Vec<u8> {
-    if body.first() != Some(&0x47) {
+    let (packets, rest) = body.as_chunks::<188>();
+    // A segment that is encrypted as a whole may begin with any byte.
+    if !rest.is_empty() || packets.iter().any(|packet| packet[0] != 0x47) {
         return body.to_vec();
     }
     let mut streams = BTreeMap::<u16, Vec<u8>>::new();
-    for packet in body.as_chunks::<188>().0 {
+    for packet in packets {
         let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
         let adaptation = if packet[3] & 0x20 > 0 { 1 + usize::from(packet[4]) } else { 0 };
         if packet[3] & 0x10 > 0 && (0x100..0x1000).contains(&pid) {
