@@ -88,7 +88,7 @@ fn check(sample: &[u8], unit: &Range<usize>, tiles: &[Range<usize>], traced: Tra
     assert_eq!(tiles.last(), Some(&(at..unit.end)));
 }
 
-/// What streams of the encoders hold.
+/// Features that the streams of the encoders hold.
 #[derive(Default)]
 struct Seen {
     features: BTreeSet<String>,

@@ -116,9 +116,9 @@ struct Playlist<'a> {
 
 /// URLs of the init segments of a playlist.
 struct InitUrls {
-    /// That of encrypted segments, and of all segments of a clear title.
+    /// URL for encrypted segments, and for all segments of a clear title.
     own: String,
-    /// That of the clear lead of an encrypted track.
+    /// URL for the clear lead of an encrypted track.
     lead: Option<String>,
 }
 
