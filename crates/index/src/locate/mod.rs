@@ -35,7 +35,7 @@ use crate::{
         scan::Scan,
         track_description::TrackDescription,
     },
-    media::{IndexSource, MediaIndex, Track, stamp::MediaStamp},
+    media::{IndexSource, MediaIndex, Track, cut_box::CutBoxPlace, stamp::MediaStamp},
 };
 use bytes::Bytes;
 use std::ops::Range;
@@ -301,7 +301,7 @@ fn finish(
     found.left_out.extend(problems);
     let FoundMovie { range, bytes, movie, descriptions, mut left_out, .. } = found;
     let stamp = MediaStamp::find(&bytes);
-    let mut index_boxes = vec![(range.start, bytes)];
+    let mut index_boxes = vec![(range.start, bytes.clone())];
     let mut scanned = (0, None);
     // Stand-ins for problems that are found below.
     let named = |(_, track): &(usize, TrackDescription)| track.problem(TrackProblemKind::Empty);
@@ -350,9 +350,17 @@ fn finish(
         }
     }
 
+    // What lies behind the `moov` of an index MP4 of this program changes no response.
+    let pictures = thumbnails.iter().map(|of| &of.track);
+    let is_own_index =
+        stamp.is_some() && !served.is_empty() && served.iter().chain(pictures).all(|t| t.location.is_some());
+    let end = if is_own_index { range.end.min(object_size) } else { object_size };
+    let head = head.get(..usize::try_from(end).unwrap_or(usize::MAX).min(head.len())).unwrap_or_default();
+    let cut_box = is_own_index.then(|| CutBoxPlace::behind(&bytes, end, object_size)).flatten().map(Box::new);
+
     index_boxes.sort_by_key(|(offset, _)| *offset);
     let mut digest = Xxh3::new();
-    digest.update(&object_size.to_le_bytes());
+    digest.update(&end.to_le_bytes());
     digest.update(head);
     index_boxes.iter().for_each(|(_, bytes)| digest.update(bytes));
     if let Some(moofs) = scanned.1 {
@@ -368,6 +376,7 @@ fn finish(
         source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned.0,
         fragment_defaults: movie.fragments.unwrap_or_default().into_boxed_slice(),
         stamp,
+        cut_box,
         inline: None,
     }
 }

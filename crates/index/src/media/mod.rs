@@ -1,5 +1,6 @@
 //! The index of one object.
 
+pub mod cut_box;
 pub mod fragment_samples;
 mod purpose;
 pub mod stamp;
@@ -10,7 +11,7 @@ pub use purpose::{Purpose, Role};
 
 use crate::{
     error::TrackProblem,
-    media::{stamp::MediaStamp, thumbnails::ThumbnailTrack},
+    media::{cut_box::CutBoxPlace, stamp::MediaStamp, thumbnails::ThumbnailTrack},
     table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
 };
 use bytes::Bytes;
@@ -28,7 +29,8 @@ pub struct MediaIndex {
     /// Size of the object in bytes.
     pub object_size: u64,
     /// Digest of the index bytes (`moov`, `sidx`, `mfra`), the object's first 64 KiB and its size.
-    /// It is equal for equal objects wherever they are stored. ETags are made from it.
+    /// In an index MP4 of this program, the bytes behind the `moov` do not count. It is equal for
+    /// equal objects wherever they are stored. ETags are made from it.
     pub fingerprint: u128,
     /// Tracks that can be served, in file order.
     pub tracks: Vec<Track>,
@@ -45,6 +47,8 @@ pub struct MediaIndex {
     pub fragment_defaults: Box<[Trex]>,
     /// The media as it was when an index MP4 was made from it.
     pub stamp: Option<MediaStamp>,
+    /// The bytes behind the `moov` of an index MP4 of this program, if there are any.
+    pub cut_box: Option<Box<CutBoxPlace>>,
     /// All bytes of the media, if it was made in memory: of a file of text.
     pub inline: Option<Bytes>,
 }
@@ -256,6 +260,7 @@ impl MediaIndex {
             + size_of_val::<[ThumbnailTrack]>(&self.thumbnails)
             + size_of_val::<[TrackProblem]>(&self.left_out)
             + size_of_val::<[Trex]>(&self.fragment_defaults)
+            + self.cut_box.as_ref().map_or(0, |_| size_of::<CutBoxPlace>())
             + self.inline.as_ref().map_or(0, Bytes::len)
     }
 }

@@ -3,7 +3,7 @@
 /// Number of the format. It must change with every change of the layout, and of the index that
 /// [`crate::locate::Locator`] makes of an object: persisted bytes must yield the same index as the
 /// object.
-pub const FORMAT: u16 = 11;
+pub const FORMAT: u16 = 12;
 
 /// The reason why bytes cannot be read as a persisted index. The object must be indexed again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,8 @@
 use crate::{
     error::{TrackProblem, TrackProblemKind},
     media::{
-        IndexSource, MediaIndex, Purpose, Samples, Track, TrackKind, fragment_samples::FragmentSamples,
-        stamp::MediaStamp, thumbnails::ThumbnailTrack,
+        IndexSource, MediaIndex, Purpose, Samples, Track, TrackKind, cut_box::CutBoxPlace,
+        fragment_samples::FragmentSamples, stamp::MediaStamp, thumbnails::ThumbnailTrack,
     },
     persist::{
         cursor::{ByteReader, ByteWriter},
@@ -46,6 +46,11 @@ pub(super) fn put_index(index: &MediaIndex, out: &mut ByteWriter) {
         out.u32(stamp.head);
         out.u128(stamp.digest);
     });
+    out.option(index.cut_box.as_deref(), |out, place| {
+        out.u64(place.offset);
+        out.u64(place.size);
+        out.u128(place.moov);
+    });
     out.list(&index.fragment_defaults, |out, trex| {
         [trex.track_id, trex.sample_description_index, trex.duration, trex.size, trex.flags]
             .into_iter()
@@ -73,6 +78,10 @@ pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, Persi
         source_bytes: bytes.u64()?,
         stamp: bytes.option(|bytes| {
             Ok(MediaStamp { size: bytes.u64()?, head: bytes.u32()?, digest: bytes.u128()? })
+        })?,
+        cut_box: bytes.option(|bytes| {
+            let (offset, size, moov) = (bytes.u64()?, bytes.u64()?, bytes.u128()?);
+            Ok(Box::new(CutBoxPlace { offset, size, moov }))
         })?,
         fragment_defaults: bytes
             .list(20, |bytes| {

@@ -35,6 +35,7 @@ fn order(objects: Vec<Vec<Track>>, order: ObjectOrder) -> Vec<String> {
             source_bytes: 0,
             fragment_defaults: Box::default(),
             stamp: None,
+            cut_box: None,
             inline: None,
         })
     };

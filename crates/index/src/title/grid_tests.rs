@@ -110,6 +110,7 @@ pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
             source_bytes: 0,
             fragment_defaults: Box::default(),
             stamp: None,
+            cut_box: None,
             inline: None,
         })
     };
@@ -448,6 +449,7 @@ proptest! {
             object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(), thumbnails: Vec::new(),
             source: IndexSource::SampleTables, source_bytes: 0, fragment_defaults: Box::default(),
             stamp: None,
+            cut_box: None,
             inline: None,
         });
         let objects: Vec<_> = tracks.into_iter().map(object).collect();

@@ -1,0 +1,49 @@
+//! The place of the box with cuts in an index MP4: behind the `moov`, at the end of the file.
+//!
+//! The index does not read the box. Its bytes and its size go into no digest, so a title has the
+//! same responses with and without it.
+
+use latemux_isobmff::header::BoxHeader;
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The bytes behind the `moov` of an index MP4 of this program. They may be a box with cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutBoxPlace {
+    /// Place of the first byte in the index MP4.
+    pub offset: u64,
+    /// Number of bytes, up to the end of the index MP4.
+    pub size: u64,
+    /// Digest of the `moov` to which the cuts must belong. It covers the stamp of the media.
+    pub moov: u128,
+}
+
+impl CutBoxPlace {
+    /// Returns the place behind a `moov`, or `None` if it ends the object.
+    pub(crate) fn behind(moov: &[u8], end: u64, object_size: u64) -> Option<Self> {
+        let size = object_size.checked_sub(end).filter(|size| *size > 0)?;
+        Some(Self { offset: end, size, moov: xxh3_128(moov) })
+    }
+
+    /// Returns the place of a box that is to be appended to an index MP4. Its size is 0. Returns
+    /// `None` for bytes that do not end with a `moov`.
+    pub fn at_end_of(index_file: &[u8]) -> Option<Self> {
+        let mut at = 0;
+        while let Some(Range { start, end }) = top_box(index_file, at) {
+            let bytes = index_file.get(start..end)?;
+            if end == index_file.len() {
+                let is_moov = bytes.get(4..8)? == b"moov";
+                return is_moov.then(|| Self { offset: end as u64, size: 0, moov: xxh3_128(bytes) });
+            }
+            at = end;
+        }
+        None
+    }
+}
+
+/// Returns the range of the box that starts at a position.
+fn top_box(file: &[u8], at: usize) -> Option<Range<usize>> {
+    let header = BoxHeader::read(file.get(at..)?, at as u64).ok()??;
+    let size = usize::try_from(header.size?).ok()?;
+    at.checked_add(size).filter(|end| *end > at).map(|end| at..end)
+}
