@@ -42,6 +42,10 @@ use latemux_isobmff::{
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
 };
+use latemux_protect::{
+    cut_box::{CutBoxWriter, REGION},
+    cuts::Cut,
+};
 use std::{fs, path::Path};
 
 #[expect(dead_code, reason = "the tests that share it need more of it")]
@@ -110,6 +114,12 @@ fn main() -> std::io::Result<()> {
     let [key, second, third] = AV1.map(|sample| [&[sample.len() as u8], sample].concat());
     let av1 = [&b"1\0"[..], &key, &second, &third[1..]].concat();
     seeds("slices", &[("avc", avc), ("av1", av1)])?;
+    let mut writer = CutBoxWriter::new(1);
+    for offset in [0, 3, 60, REGION + 7, 3 * REGION] {
+        writer.add(offset, &[Cut { clear: 36, data: 64 }, Cut { clear: 57, data: 8200 }]);
+    }
+    let cut_box = writer.finish().expect("few cuts");
+    seeds("cut_box", &[("box", [&[4, 0, 3, 1], &*cut_box].concat())])?;
     // The first byte of these seeds is the kind; the payload without its header follows.
     let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
     let table = locate(&whole(&[progressive()])[1..]);

@@ -6,6 +6,7 @@
 //! - [`key`]: content keys and their IDs
 //! - [`segment_cipher`]: AES-128 of HLS, which encrypts whole segments
 //! - [`cuts`]: the slices of video samples, and the subsamples made of them
+//! - [`cut_box`]: the box of an index MP4 that states the cuts of its media
 //! - [`packed_cuts`]: cuts in the compact form in which they are kept
 //! - [`sample_aes`]: SAMPLE-AES of HLS, which encrypts the samples in transport streams
 //! - [`sample_cipher`]: `cenc` and `cbcs`, which encrypt the samples of segments
@@ -18,8 +19,10 @@
 
 mod chain;
 pub mod cpix;
+pub mod cut_box;
 pub mod cuts;
 pub mod document;
+mod found_cuts;
 pub mod key;
 pub mod key_json;
 mod keystream;
@@ -34,6 +37,7 @@ pub mod usage;
 
 pub use cuts::{CutError, CutReader};
 pub use document::{DocumentError, DocumentKey};
+pub use found_cuts::{CutCheck, FoundCuts};
 pub use key::{ContentKey, Key, KeyId, Signalling};
 pub use packed_cuts::PackedCuts;
 pub use sample_aes::SampleAes;

@@ -17,6 +17,11 @@ impl PackedCuts {
         }
     }
 
+    /// Removes all cuts.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Returns cuts that were stored as [`Self::as_bytes`].
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -37,20 +42,44 @@ impl PackedCuts {
         PackedSamples(&self.0)
     }
 
-    fn put(&mut self, mut number: u32) {
-        while number > 0x7f {
-            self.0.push(number.to_le_bytes()[0] | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number.to_le_bytes()[0]);
+    fn put(&mut self, number: u32) {
+        put_number(number, &mut self.0);
     }
+}
+
+/// Appends a number in groups of 7 bits, the lowest first.
+pub(crate) fn put_number(mut number: u32, out: &mut Vec<u8>) {
+    while number > 0x7f {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
 }
 
 /// Reads the cuts of one sample after another.
 #[derive(Debug, Clone)]
 pub struct PackedSamples<'a>(&'a [u8]);
 
-impl PackedSamples<'_> {
+impl<'a> PackedSamples<'a> {
+    /// Reads cuts from packed bytes.
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the bytes that have not been read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Skips the cuts of the next sample. Returns `None` if there are none.
+    pub(crate) fn skip_sample(&mut self) -> Option<()> {
+        let count = self.number()?;
+        for _ in 0..count {
+            self.number().zip(self.number())?;
+        }
+        Some(())
+    }
+
     /// Replaces `cuts` with those of the next sample, which has `size` bytes.
     ///
     /// # Errors
@@ -67,7 +96,7 @@ impl PackedSamples<'_> {
         if total == u64::from(size) { Ok(()) } else { Err(CutError::OtherMedia) }
     }
 
-    fn number(&mut self) -> Option<u32> {
+    pub(crate) fn number(&mut self) -> Option<u32> {
         let mut number = 0_u32;
         for shift in (0..32).step_by(7) {
             let (&byte, rest) = self.0.split_first()?;
