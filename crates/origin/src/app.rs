@@ -135,7 +135,7 @@ impl App {
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
         let loading = LoadingMemory::new(config.memory.loading);
         let work = Arc::new(WorkQueue::new(loading.clone()));
-        let cuts = Cuts::new(config.memory.cuts, indexes.clone());
+        let cuts = Cuts::new(config.memory.cuts, indexes.clone(), metrics.stated_cuts.clone());
         let titles = Titles::new(&storage, &config, &storages, indexes, index_target, loading, work.clone());
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests, work);

@@ -44,6 +44,7 @@ pub use error::Error;
 pub use http::listen::{Listener, listen, listen_unix, listen_unix_for_all};
 pub use http::tls::{Tls, TlsError};
 pub use offline::SegmentBytes;
+pub use title::cut_box_maker::{CutBoxMade, MediaOfIndex, make_cut_box};
 pub use title::index_reader::IndexReader;
 pub use title::indexed::IndexedObject;
 pub use title::loaded_title::LoadedTitle;

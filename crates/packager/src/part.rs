@@ -1,5 +1,6 @@
 //! The parts that segments are made of and that a plan lists: inline bytes and source ranges.
 
+use crate::PackError;
 use bytes::{Bytes, BytesMut};
 use latemux_index::Sample;
 use std::ops::Range;
@@ -43,6 +44,12 @@ pub trait Transform: Send + std::fmt::Debug {
 
     /// Returns the bytes of memory that the transform takes.
     fn heap_bytes(&self) -> usize;
+
+    /// Returns the reason why the transform makes no more output, if its input is not as planned.
+    /// By default, any input is.
+    fn failure(&self) -> Option<PackError> {
+        None
+    }
 
     /// Leaves out what lies before and after a window of the output, as far as that is possible
     /// without reading it. Must be called before any input is written. By default, leaves out

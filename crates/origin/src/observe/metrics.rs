@@ -62,6 +62,8 @@ pub(crate) struct Metrics {
     /// Results of writing index MP4s.
     pub(crate) index_files: Arc<IndexFiles>,
     pub(crate) prefetches: Arc<Prefetches>,
+    /// Segments whose cuts were looked up in an index MP4.
+    pub(crate) stated_cuts: Arc<StatedCuts>,
     pub(crate) reloads: Reloads,
     in_flight: AtomicU64,
     pub(crate) connections: AtomicU64,
@@ -140,6 +142,22 @@ labels! {
     }
 }
 
+labels! {
+    /// Result of looking up the cuts of a segment in an index MP4.
+    pub(crate) enum LookedUp {
+        /// They were found. The response compares them with the media.
+        Used = "used",
+        /// The box does not state those of all samples, or is damaged.
+        Missing = "missing",
+        /// Cuts of the same index MP4 were not those of the media.
+        Differs = "differs",
+        /// The index MP4 could not be read.
+        Failed = "failed",
+    }
+}
+
+/// Counts of segments by the result of looking up their cuts in an index MP4.
+pub(crate) type StatedCuts = ResultCounts<{ LookedUp::ALL.len() }>;
 /// Counts of reloads of the configuration, by their result.
 pub(crate) type Reloads = ResultCounts<{ Reloaded::ALL.len() }>;
 /// Counts of index MP4s by the result of writing them.
@@ -168,6 +186,12 @@ impl<const N: usize> ResultCounts<N> {
 impl IndexFiles {
     pub(crate) fn count(&self, written: Written) {
         self.add(written as usize);
+    }
+}
+
+impl StatedCuts {
+    pub(crate) fn count_look_up(&self, looked_up: LookedUp) {
+        self.add(looked_up as usize);
     }
 }
 

@@ -404,6 +404,9 @@ impl PlanBody {
             let room = (most - this.out.len().min(most)).max(1);
             let polled = self.poll_pieces(cx, room, &mut this.input);
             this.transform.write_all(&this.input, &mut this.out);
+            if let Some(error) = this.transform.failure() {
+                return Poll::Ready(Err(error.into()));
+            }
             let has_input = !this.input.is_empty();
             this.input.clear();
             match polled {

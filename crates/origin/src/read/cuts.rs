@@ -1,11 +1,12 @@
 //! Cuts of video that is encrypted: where its slices begin, found when a segment is first requested
-//! and kept in memory and on disk.
+//! and kept in memory and on disk. An index MP4 may state them.
 
 use crate::{
     Error,
-    observe::metrics::CacheWatch,
+    observe::metrics::{CacheWatch, StatedCuts},
     observe::trace::record_outcome,
     read::fetch::Fetch,
+    read::stated_cuts,
     title::cut_records::{self, Region, region_of},
     title::indexed::IndexedObject,
     title::loaded_title::LoadedTitle,
@@ -16,7 +17,7 @@ use latemux_packager::{
     PackError,
     plan::{CutSamples, KnownCuts, NeedsCuts, SourceRange},
 };
-use latemux_protect::PackedCuts;
+use latemux_protect::FoundCuts;
 use latemux_storage::{Outcome, Tier};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,12 +29,14 @@ pub(crate) struct Cuts {
     records: Option<Records>,
     /// Held while a region gets further cuts.
     changing: Arc<Mutex<()>>,
+    /// Counts look-ups in index MP4s.
+    stated: Arc<StatedCuts>,
 }
 
 impl Cuts {
-    pub(crate) fn new(capacity: u64, records: Option<Records>) -> Self {
+    pub(crate) fn new(capacity: u64, records: Option<Records>, stated: Arc<StatedCuts>) -> Self {
         let memory = MemoryCache::new(capacity, |_, region: &Arc<Region>| region.heap_bytes());
-        Self { memory, records, changing: Arc::default() }
+        Self { memory, records, changing: Arc::default(), stated }
     }
 
     /// Returns what metrics show of the cuts. Their number of joins is always 0.
@@ -64,14 +67,15 @@ impl Cuts {
         &self,
         object: &IndexedObject,
         samples: &CutSamples,
-        cuts: Arc<PackedCuts>,
+        cuts: FoundCuts,
         on_disk: Option<Arc<Region>>,
     ) {
+        let is_checked = cuts.is_checked();
         let number = region_of(samples);
         let on_disk = on_disk.unwrap_or_default();
         let changed = |known: &Region| Region::clone(&on_disk).joined(known).with(samples, cuts);
         let region = self.change((object.id, number), changed);
-        if let Some(records) = &self.records {
+        if let Some(records) = self.records.as_ref().filter(|_| is_checked) {
             cut_records::write(records, object, number, region);
         }
     }
@@ -92,24 +96,29 @@ impl Cuts {
 pub(crate) struct TitleCuts<'a> {
     cuts: &'a Cuts,
     objects: &'a [Arc<IndexedObject>],
-    found: Option<(CutSamples, Arc<PackedCuts>)>,
+    found: Option<(CutSamples, FoundCuts)>,
 }
 
 impl KnownCuts for TitleCuts<'_> {
-    fn get(&self, samples: &CutSamples) -> Option<Arc<PackedCuts>> {
+    fn get(&self, samples: &CutSamples) -> Option<FoundCuts> {
         if let Some((of, cuts)) = &self.found
             && of == samples
         {
             return Some(cuts.clone());
         }
         let region = self.cuts.memory.get(&(self.objects.get(samples.object)?.id, region_of(samples)))?;
-        region.get(samples).cloned()
+        region.get(samples).filter(|found| is_usable(found)).cloned()
     }
 }
 
+/// Returns false for cuts of an index MP4 in which some were wrong.
+fn is_usable(found: &FoundCuts) -> bool {
+    found.is_checked() || !found.check.as_ref().is_some_and(|check| check.differs())
+}
+
 impl TitleCuts<'_> {
-    /// Finds the cuts of samples: on disk, or in the media, which then stays in `fetch` for the
-    /// body.
+    /// Finds the cuts of samples: on disk, in the index MP4, or in the media, which then stays in
+    /// `fetch` for the body.
     ///
     /// # Errors
     /// [`Error::Pack`] for samples that cannot be cut, or of more than `limit` bytes; errors of
@@ -126,6 +135,15 @@ impl TitleCuts<'_> {
         if let Some(cuts) = on_disk.as_ref().and_then(|region| region.get(&of)) {
             record_outcome(Outcome::Hit(Tier::Disk));
             self.found = Some((of, cuts.clone()));
+            return Ok(());
+        }
+        let largest = needs.places().iter().map(|(_, size)| u64::from(*size)).max().unwrap_or(0);
+        // Each sample is held until it was compared with the cuts.
+        if largest <= limit
+            && let Some(cuts) = stated_cuts::find(object, &needs, &self.cuts.stated).await
+        {
+            self.cuts.keep(object, &of, cuts.clone(), on_disk);
+            self.found = Some((of, cuts));
             return Ok(());
         }
         let samples: Vec<SourceRange> = needs.samples().collect();
@@ -149,7 +167,7 @@ impl TitleCuts<'_> {
             needs.cut(bytes.get(..wanted).unwrap_or_default())?;
         }
         let (of, cuts) = needs.finish();
-        let cuts = Arc::new(cuts);
+        let cuts = FoundCuts::in_media(Arc::new(cuts));
         self.cuts.keep(object, &of, cuts.clone(), on_disk);
         self.found = Some((of, cuts));
         Ok(())

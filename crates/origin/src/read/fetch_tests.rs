@@ -19,7 +19,7 @@ fn source(object: usize, range: Range<u64>) -> SourceRange {
 fn object(source: ObjectRef, version: Version) -> Arc<IndexedObject> {
     let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
     let index = Arc::new(latemux_testmedia::origin::index(&file).unwrap());
-    Arc::new(IndexedObject { file: source.clone(), source, version, index, id: 0 })
+    Arc::new(IndexedObject { file: source.clone(), source, version, index, cut_box: None, id: 0 })
 }
 
 /// Returns bytes that differ between offsets and between objects.

@@ -10,4 +10,5 @@ pub(crate) mod prefetch;
 pub(crate) mod reader;
 pub(crate) mod room;
 pub(crate) mod segment;
+mod stated_cuts;
 mod transfer;

@@ -7,7 +7,7 @@
 use crate::title::indexed::IndexedObject;
 use latemux_cache::Records;
 use latemux_packager::plan::CutSamples;
-use latemux_protect::PackedCuts;
+use latemux_protect::{CutCheck, FoundCuts, PackedCuts};
 use latemux_storage::Version;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,8 +23,8 @@ const REGION: u64 = 64 << 20;
 const MOST_REGIONS: u64 = 1 << 14;
 
 /// The cuts of the segments that begin in one region of an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Region(BTreeMap<u128, Arc<PackedCuts>>);
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Region(BTreeMap<u128, FoundCuts>);
 
 /// Returns the number of the region in which samples begin.
 pub(crate) fn region_of(samples: &CutSamples) -> u64 {
@@ -33,33 +33,40 @@ pub(crate) fn region_of(samples: &CutSamples) -> u64 {
 
 impl Region {
     /// Returns the cuts of samples.
-    pub(crate) fn get(&self, samples: &CutSamples) -> Option<&Arc<PackedCuts>> {
+    pub(crate) fn get(&self, samples: &CutSamples) -> Option<&FoundCuts> {
         self.0.get(&samples.digest)
     }
 
     /// Returns the same region with the cuts of further samples.
-    pub(crate) fn with(&self, samples: &CutSamples, cuts: Arc<PackedCuts>) -> Self {
+    pub(crate) fn with(&self, samples: &CutSamples, cuts: FoundCuts) -> Self {
         let mut all = self.0.clone();
         all.insert(samples.digest, cuts);
         Self(all)
     }
 
-    /// Returns the same region with the cuts of another one.
+    /// Returns the same region with the cuts of another one. Of the same samples, checked cuts
+    /// stay.
     pub(crate) fn joined(mut self, other: &Self) -> Self {
-        self.0.extend(other.0.iter().map(|(digest, cuts)| (*digest, cuts.clone())));
+        for (digest, cuts) in &other.0 {
+            if !self.0.get(digest).is_some_and(FoundCuts::is_checked) {
+                self.0.insert(*digest, cuts.clone());
+            }
+        }
         self
     }
 
     /// Returns the bytes of memory that it takes.
     pub(crate) fn heap_bytes(&self) -> usize {
-        const ENTRY: usize = size_of::<(u128, Arc<PackedCuts>)>() + size_of::<PackedCuts>() + 16;
-        self.0.values().map(|cuts| ENTRY + cuts.heap_bytes()).sum()
+        const ENTRY: usize = size_of::<(u128, FoundCuts)>() + size_of::<PackedCuts>() + 16;
+        let check = |found: &FoundCuts| found.check.as_ref().map_or(0, |_| size_of::<CutCheck>() + 16);
+        self.0.values().map(|found| ENTRY + found.cuts.heap_bytes() + check(found)).sum()
     }
 
+    /// Encodes the cuts that are those of the media.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for (digest, cuts) in &self.0 {
-            let cuts = cuts.as_bytes();
+        for (digest, found) in self.0.iter().filter(|(_, found)| found.is_checked()) {
+            let cuts = found.cuts.as_bytes();
             out.extend_from_slice(&digest.to_le_bytes());
             out.extend_from_slice(&(cuts.len() as u64).to_le_bytes());
             out.extend_from_slice(cuts);
@@ -75,7 +82,8 @@ impl Region {
             let (length, rest) = rest.split_first_chunk()?;
             let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
             let (cuts, rest) = rest.split_at_checked(length)?;
-            all.insert(u128::from_le_bytes(*digest), Arc::new(PackedCuts::from_bytes(cuts.to_vec())));
+            let cuts = Arc::new(PackedCuts::from_bytes(cuts.to_vec()));
+            all.insert(u128::from_le_bytes(*digest), FoundCuts::in_media(cuts));
             bytes = rest;
         }
         Some(Self(all))
@@ -144,20 +152,41 @@ mod tests {
         Arc::new(cuts)
     }
 
+    fn samples(digest: u128) -> CutSamples {
+        CutSamples { object: 0, digest, offset: 3 * REGION - 1 }
+    }
+
+    fn packed(region: &Region) -> Vec<(u128, Arc<PackedCuts>)> {
+        region.0.iter().map(|(digest, found)| (*digest, found.cuts.clone())).collect()
+    }
+
     #[test]
     fn regions_are_read_as_they_were_written() {
-        let samples = |digest| CutSamples { object: 0, digest, offset: 3 * REGION - 1 };
         assert_eq!(region_of(&samples(1)), 2);
-        let one = Region::default().with(&samples(1), cuts(5));
-        let both = one.with(&samples(2), cuts(70_000));
+        let one = Region::default().with(&samples(1), FoundCuts::in_media(cuts(5)));
+        let both = one.with(&samples(2), FoundCuts::in_media(cuts(70_000)));
         let bytes = both.to_bytes();
-        assert_eq!(Region::from_bytes(&bytes), Some(both.clone()));
-        assert_eq!(one.clone().joined(&both), both);
-        assert_eq!((one.get(&samples(1)), one.get(&samples(2))), (Some(&cuts(5)), None));
+        assert_eq!(Region::from_bytes(&bytes).map(|read| packed(&read)), Some(packed(&both)));
+        assert_eq!(packed(&one.clone().joined(&both)), packed(&both));
+        assert_eq!(packed(&one), [(1, cuts(5))]);
+        assert!(one.get(&samples(1)).is_some() && one.get(&samples(2)).is_none());
         assert!(both.heap_bytes() > one.heap_bytes() && one.heap_bytes() > 24);
         for end in 1..bytes.len() {
             let read = Region::from_bytes(&bytes[..end]);
-            assert!(read.is_none_or(|read| read == one), "{end}");
+            assert!(read.is_none_or(|read| packed(&read) == packed(&one)), "{end}");
         }
+    }
+
+    #[test]
+    fn cuts_that_were_not_compared_with_the_media_are_not_written() {
+        let stated = FoundCuts { cuts: cuts(5), check: Some(Arc::default()) };
+        let region = Region::default().with(&samples(1), stated.clone());
+        assert!(region.to_bytes().is_empty());
+        // They do not replace cuts of the media, but are replaced by them.
+        let found = Region::default().with(&samples(1), FoundCuts::in_media(cuts(6)));
+        assert_eq!(packed(&found.clone().joined(&region)), [(1, cuts(6))]);
+        assert_eq!(packed(&region.clone().joined(&found)), [(1, cuts(6))]);
+        let both = region.with(&samples(2), FoundCuts::in_media(cuts(7)));
+        assert_eq!(Region::from_bytes(&both.to_bytes()).map(|read| packed(&read)), Some(vec![(2, cuts(7))]));
     }
 }

@@ -292,12 +292,13 @@ impl IndexStore {
 
     fn file_of_record(&self, file: &ObjectRef, record: IndexRecord) -> Result<IndexedFile, Error> {
         let indexer = &self.indexer;
+        let of_file = (file, &record.version);
         let parts = record.parts.into_iter().map(|(location, version, index)| match location {
-            None => Ok((None, indexer.object(file.clone(), version, index, file))),
+            None => Ok((None, indexer.object(file.clone(), version, index, of_file))),
             // The configuration may have changed since, so the location is checked again.
             Some(location) => {
                 let media = indexer.references.find(file, &location)?;
-                Ok((Some(location.into()), indexer.object(media, version, index, file)))
+                Ok((Some(location.into()), indexer.object(media, version, index, of_file)))
             }
         });
         let parts = parts.collect::<Result<_, Error>>()?;

@@ -4,9 +4,12 @@ use crate::title::{
     checks::{SETTLING, lacks_tracks},
     references::ObjectRef,
 };
-use latemux_index::{MediaIndex, media::TrackKind};
+use latemux_index::{
+    MediaIndex,
+    media::{TrackKind, cut_box::CutBoxPlace},
+};
 use latemux_storage::{Key, Version};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, atomic::AtomicBool};
 use tokio::time::Instant;
 
 /// An object whose index is known. Immutable: a changed object gets a new value.
@@ -19,8 +22,22 @@ pub struct IndexedObject {
     pub index: Arc<MediaIndex>,
     /// File that the index was read from: the object itself or an index MP4.
     pub(crate) file: ObjectRef,
+    /// Cuts of its video in that file, if it may have any.
+    pub(crate) cut_box: Option<Box<CutBox>>,
     /// Number of this version of the object, unique in this process.
     pub(crate) id: u64,
+}
+
+/// The box with cuts in an index MP4, which was not read yet.
+#[derive(Debug)]
+pub(crate) struct CutBox {
+    pub(crate) place: CutBoxPlace,
+    /// Version of the index MP4.
+    pub(crate) version: Version,
+    /// Set once cuts of it were not those of the media. No others are used then.
+    pub(crate) differs: Arc<AtomicBool>,
+    /// True once a log line said that its cuts are not used.
+    pub(crate) has_warned: AtomicBool,
 }
 
 impl IndexedObject {
@@ -38,8 +55,11 @@ impl IndexedObject {
 
     /// Returns the bytes of memory this value holds.
     fn heap_bytes(&self) -> usize {
+        let cut_box = self.cut_box.as_ref().map_or(0, |cut_box| {
+            size_of::<CutBox>() + ARC + size_of::<AtomicBool>() + version_bytes(&cut_box.version)
+        });
         let names = self.source.heap_bytes() + self.file.heap_bytes() + version_bytes(&self.version);
-        ARC + size_of::<Self>() + names + ARC + size_of::<MediaIndex>() + self.index.heap_bytes()
+        ARC + size_of::<Self>() + names + cut_box + ARC + size_of::<MediaIndex>() + self.index.heap_bytes()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     Error,
     config::{IndexConfig, OriginConfig},
     title::index_reader::{IndexReader, read_whole},
-    title::indexed::{IndexedFile, IndexedObject},
+    title::indexed::{CutBox, IndexedFile, IndexedObject},
     title::loading_memory::LoadingMemory,
     title::references::{ObjectRef, References},
     title::resolve::{index_key, indexed_stem, is_media},
@@ -20,7 +20,7 @@ use latemux_storage::{ReadRequest, Storage, StorageError, Version};
 use latemux_text::{TextFormat, limits::FILE_BYTES};
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 /// Least memory that is counted for reading and parsing, in bytes.
@@ -94,11 +94,11 @@ impl Indexer {
         }
         let parts = parts.into_iter().map(|(location, part)| async {
             let object = match &location {
-                None => self.object(file.clone(), version.clone(), part, file),
+                None => self.object(file.clone(), version.clone(), part, (file, &version)),
                 Some(location) => {
                     let media = self.references.find(file, location)?;
-                    let (version, part) = self.pair(file, part, &media, None).await?;
-                    self.object(media, version, part, file)
+                    let (of_media, part) = self.pair(file, part, &media, None).await?;
+                    self.object(media, of_media, part, (file, &version))
                 }
             };
             Ok::<_, Error>((location, object))
@@ -109,7 +109,7 @@ impl Indexer {
                 if *index.locations() != [None] {
                     return Err(Error::Internal("an index MP4 points to another index MP4"));
                 }
-                let object = self.object(media.clone(), version.clone(), index, &media);
+                let object = self.object(media.clone(), version.clone(), index, (&media, &version));
                 Ok(IndexedFile::new(media, version, vec![(None, object)]))
             }
             (parts, _) => Ok(IndexedFile::new(file.clone(), version, parts?)),
@@ -139,10 +139,17 @@ impl Indexer {
         source: ObjectRef,
         version: Version,
         index: MediaIndex,
-        file: &ObjectRef,
+        (file, of_file): (&ObjectRef, &Version),
     ) -> Arc<IndexedObject> {
         let id = self.next_id.fetch_add(1, Relaxed);
-        Arc::new(IndexedObject { source, version, index: Arc::new(index), file: file.clone(), id })
+        // Media that was indexed by the index MP4 beside it has a place in another file.
+        let place = index.cut_box.as_deref().filter(|_| *file != source);
+        let cut_box = place.map(|place| {
+            let version = of_file.clone();
+            let has_warned = AtomicBool::new(false);
+            Box::new(CutBox { place: *place, version, differs: Arc::default(), has_warned })
+        });
+        Arc::new(IndexedObject { source, version, index: Arc::new(index), file: file.clone(), cut_box, id })
     }
 
     fn reader<'a>(&self, object: &'a ObjectRef) -> IndexReader<'a> {
@@ -264,7 +271,7 @@ impl Indexer {
                 Err(error) => Err(error),
             };
             match found {
-                Ok((_, index)) => Some(MediaIndex { stamp: None, ..index }),
+                Ok((_, index)) => Some(MediaIndex { stamp: None, cut_box: None, ..index }),
                 Err(Error::Storage(StorageError::NotFound(_))) => None,
                 Err(error) => {
                     tracing::debug!(reason = error.reason(), object = %file, "index MP4 not used: {error}");

@@ -2,6 +2,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod current;
+pub(crate) mod cut_box_maker;
 pub(crate) mod cut_records;
 pub(crate) mod index_reader;
 pub(crate) mod index_record;

@@ -111,7 +111,7 @@ async fn after_a_restart_no_video_is_read_to_find_its_slices() {
 
 /// Divides the long slices of a file that has only video: their end becomes filler data, which
 /// stays clear. What the index knows stays the same: the boxes, and the first 64 KiB.
-fn with_filler(mut file: Vec<u8>) -> Vec<u8> {
+pub(crate) fn with_filler(mut file: Vec<u8>) -> Vec<u8> {
     let media = file.windows(4).position(|name| name == b"mdat").unwrap();
     let size = u32::from_be_bytes(file[media - 4..media].try_into().unwrap());
     let end = media - 4 + usize::try_from(size).unwrap();

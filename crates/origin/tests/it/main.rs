@@ -20,6 +20,7 @@ mod connections;
 mod connections_ahead;
 mod cost;
 mod crowd;
+mod cut_boxes;
 mod cut_records;
 mod decryptors;
 mod early;

@@ -41,7 +41,7 @@ fn media(body: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the position of a run of clear media in an encrypted segment.
-fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
+pub(crate) fn clear_run(clear: &[u8], sent: &[u8]) -> Option<usize> {
     let clear = media(clear);
     let sent = media(sent);
     let places: BTreeMap<&[u8], usize> =

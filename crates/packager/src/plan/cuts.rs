@@ -3,8 +3,7 @@
 use super::SourceRange;
 use crate::PackError;
 use latemux_index::Sample;
-use latemux_protect::{CutReader, PackedCuts, cuts::Cut};
-use std::sync::Arc;
+use latemux_protect::{CutReader, FoundCuts, PackedCuts, cuts::Cut};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The video samples of one segment. Cuts are kept under this name.
@@ -34,7 +33,7 @@ impl CutSamples {
 /// Cuts that were found before.
 pub trait KnownCuts {
     /// Returns the cuts of the samples of a segment, if they are known.
-    fn get(&self, samples: &CutSamples) -> Option<Arc<PackedCuts>>;
+    fn get(&self, samples: &CutSamples) -> Option<FoundCuts>;
 }
 
 /// No cuts are known: for manifests, which need none.
@@ -42,7 +41,7 @@ pub trait KnownCuts {
 pub struct NoCuts;
 
 impl KnownCuts for NoCuts {
-    fn get(&self, _: &CutSamples) -> Option<Arc<PackedCuts>> {
+    fn get(&self, _: &CutSamples) -> Option<FoundCuts> {
         None
     }
 }
@@ -76,6 +75,11 @@ impl NeedsCuts {
         samples
             .into_iter()
             .map(move |(offset, size)| SourceRange { object, range: offset..offset + u64::from(size) })
+    }
+
+    /// Returns the offset and the size of each sample, in decode order.
+    pub fn places(&self) -> &[(u64, u32)] {
+        &self.samples
     }
 
     /// Returns the ranges around the samples that a cache may fetch along, see

@@ -1,10 +1,17 @@
 //! Segments whose samples are encrypted one by one.
 
-use super::{Class, CutSamples, KnownCuts, NeedsCuts, Part, Plan, Planned, SourceRange, planner::Planner};
-use crate::{PackError, protection::Cover, segment::encrypted::EncryptedSamples};
+use super::{
+    Class, CutSamples, KnownCuts, NeedsCuts, Part, Plan, Planned, SourceRange, Transform, planner::Planner,
+};
+use crate::{
+    PackError, protection::Cover, segment::checked::CheckedSamples, segment::encrypted::EncryptedSamples,
+};
 use latemux_index::{Sample, media::TrackKind};
 use latemux_isobmff::boxes::senc::SampleEncryption;
-use latemux_protect::{CutReader, PackedCuts};
+use latemux_protect::{CutReader, FoundCuts, PackedCuts};
+
+/// Video of a codec whose slices cannot be found.
+const NOT_CUT: PackError = PackError::CannotProtect("video other than AVC, HEVC, AV1 or VP9");
 
 /// The inputs of the encryption of samples.
 #[derive(Clone, Copy)]
@@ -44,12 +51,11 @@ impl Planner<'_> {
             let of = CutSamples::of(object, track.id, samples);
             known = cuts.get(&of);
             if known.is_none() {
-                let none = PackError::CannotProtect("video other than AVC, HEVC, AV1 or VP9");
                 return Ok(Planned::NeedsCuts(Box::new(NeedsCuts {
                     of,
                     track: title_track.name.to_string(),
                     samples: samples.iter().map(|sample| (sample.offset, sample.size)).collect(),
-                    reader: CutReader::new(&track.codec).ok_or(none)?,
+                    reader: CutReader::new(&track.codec).ok_or(NOT_CUT)?,
                     digest,
                     content_type,
                     reach,
@@ -61,7 +67,7 @@ impl Planner<'_> {
         let seal = cover.of_samples(track, self.title.objects()[object].fingerprint);
         let places = samples.iter().map(|sample| (sample.offset, sample.size));
         let sealed = seal
-            .seal(places, known.as_deref())
+            .seal(places, known.as_ref().map(|known| &*known.cuts))
             .map_err(|problem| PackError::CannotCut { track: title_track.name.to_string(), problem })?;
         let encryption = SampleEncryption {
             samples: sealed.samples,
@@ -72,13 +78,23 @@ impl Planner<'_> {
         let parts = parts(&encryption)?;
         let head = parts.first().map_or(0, Part::len);
         let head = u32::try_from(head).map_err(|_| PackError::TooLarge("a moof of 4 GiB"))?;
+        let cipher = sealed.cipher(cover.key, head);
+        let transform: Box<dyn Transform> = match known.filter(|known| !known.is_checked()) {
+            Some(FoundCuts { cuts, check: Some(check) }) => {
+                let sizes = samples.iter().map(|sample| sample.size);
+                let reader = CutReader::new(&track.codec).ok_or(NOT_CUT)?;
+                let name = title_track.name.to_string();
+                Box::new(CheckedSamples::new(cipher, head, sizes, (reader, cuts), check, name))
+            }
+            _ => Box::new(EncryptedSamples(cipher)),
+        };
         Ok(Planned::Ready(Plan {
             content_type,
             content_length: parts.iter().map(Part::len).sum(),
             digest,
             class: Class::Media,
             parts,
-            transform: Some(Box::new(EncryptedSamples(sealed.cipher(cover.key, head)))),
+            transform: Some(transform),
             reach,
         }))
     }

@@ -1,5 +1,6 @@
 //! Segments: inline bytes and source ranges.
 
+pub(crate) mod checked;
 mod clock;
 pub(crate) mod cmaf;
 pub(crate) mod encrypted;

@@ -1,8 +1,8 @@
 //! Writes the metrics as OpenMetrics text. `docs/operating.md` has a table of them.
 
 use super::{
-    CacheSnapshot, ClassLabel, ClientFigures, Metrics, Prefetched, ReadPurpose, Reloaded, ResultCounts,
-    Written,
+    CacheSnapshot, ClassLabel, ClientFigures, LookedUp, Metrics, Prefetched, ReadPurpose, Reloaded,
+    ResultCounts, Written,
     process::Process,
     reasons::Reasons,
     responses::{BOUNDS, Histogram, ResponseSeries, STATUSES},
@@ -59,6 +59,9 @@ impl Collector for Scrape {
         out.counters("latemux_index_files", help, None, files)?;
         let segments = results(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
         out.counters("latemux_prefetches", "Segments to prefetch, by result", None, segments)?;
+        let cuts = results(LookedUp::ALL.map(|(_, word)| word), &metrics.stated_cuts);
+        let help = "Segments whose cuts were looked up in an index MP4, by result";
+        out.counters("latemux_stated_cuts", help, None, cuts)?;
         let reloads = results(Reloaded::ALL.map(|(_, word)| word), &metrics.reloads);
         out.counters("latemux_reloads", "Reloads of the configuration, by result", None, reloads)?;
         out.gauge("latemux_requests_in_flight", "Requests in flight", now(&metrics.in_flight))?;
