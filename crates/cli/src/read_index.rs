@@ -1,14 +1,14 @@
 //! Reads the index of a file or URL, with a progress bar.
 
 use crate::location::error_at;
-use anyhow::{Error, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latemux_index::{
     MediaIndex,
     locate::{Locator, limits::Limits},
 };
 use latemux_origin::IndexReader;
-use latemux_storage::{Options, open_object};
+use latemux_storage::{Options, Version, open_object};
 use std::{path::Path, time::Duration};
 
 /// Interval at which the progress bar is redrawn while nothing arrives.
@@ -28,6 +28,8 @@ pub(crate) struct ReadIndex {
     pub(crate) index: MediaIndex,
     /// The locator. It has all sample tables if they were read ([`Depth::FullTables`]).
     pub(crate) locator: Locator,
+    /// Version of the file.
+    pub(crate) version: Version,
     /// Number of bytes read.
     pub(crate) bytes: u64,
 }
@@ -49,7 +51,13 @@ pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Resul
         })?;
         if let Some(index) = index {
             bar.finish_and_clear();
-            return Ok(ReadIndex { index, bytes: reader.bytes_read(), locator: reader.into_locator() });
+            let version = reader.version().context("an index without a version")?.clone();
+            return Ok(ReadIndex {
+                index,
+                version,
+                bytes: reader.bytes_read(),
+                locator: reader.into_locator(),
+            });
         }
         bar.set_length(reader.version().map_or(0, |version| version.size));
         bar.set_position(reader.scanned());

@@ -54,6 +54,15 @@ fn an_index_is_read_by_ffprobe_and_served() {
         done(&["index", &at(&shown)]);
         let index = at(&shown.replace(".mp4", ".index.mp4"));
         let ours = probe(Path::new(&index), &["-enable_drefs", "1"]);
+        // Cuts are appended, and ffprobe reads the same.
+        let plain = fs::read(&index).unwrap();
+        let said = done(&["index", "--cuts", &at(&shown)]);
+        let frames = ours.streams.iter().find(|s| s.kind == "video").unwrap().packets.len();
+        assert!(said.contains(&format!("are the cuts of {frames} frames\n")), "{said}");
+        let with_cuts = fs::read(&index).unwrap();
+        assert!(with_cuts.starts_with(&plain) && with_cuts.len() > plain.len() + 4 * frames);
+        let again = probe(Path::new(&index), &["-enable_drefs", "1"]);
+        assert_eq!(format!("{:?}", again.streams), format!("{:?}", ours.streams));
         let theirs = probe(Path::new(&at(&shown)), &[]);
         assert_eq!(ours.streams.len(), theirs.streams.len());
         for (a, b) in ours.streams.iter().zip(&theirs.streams) {
