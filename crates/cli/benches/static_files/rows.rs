@@ -57,6 +57,7 @@ pub(crate) const ROWS: &[Kind] = &[
     Kind { name: "tls", measure: Bench::tls },
     Kind { name: "encrypted", measure: Bench::encrypted },
     Kind { name: "cuts", measure: Bench::first_cuts },
+    Kind { name: "stated-cuts", measure: Bench::stated_cuts },
 ];
 
 /// Folder for the files of a measurement.

@@ -5,7 +5,7 @@ use crate::{
     report::{Limit, median},
     servers::Server,
 };
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 /// A scheme to measure.
 struct Encryption {
@@ -100,6 +100,7 @@ impl Setup {
     fn later_first_byte(
         &self,
         name: &'static str,
+        what: &str,
         encrypted: &Server,
         clear: &Server,
     ) -> Result<Row, Failure> {
@@ -121,7 +122,7 @@ impl Setup {
         let theirs = median(&theirs);
         Ok(Row {
             name,
-            what: "Dash, cenc, cuts not known: first byte".to_owned(),
+            what: format!("{what}: first byte"),
             value: median(&later),
             unit: "ms later",
             limit: Limit::None,
@@ -150,7 +151,33 @@ impl Bench {
     /// Compares the first request for encrypted segments, whose cuts are not known, with the first
     /// one for clear segments. All bytes come from storage.
     pub(super) fn first_cuts(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
-        let setup = self.copies(40)?;
+        self.first_requests(name, "Dash, cenc, cuts not known", Limit::AtMost(1.05), "")
+    }
+
+    /// Does the same for index MP4s, which state the cuts.
+    pub(super) fn stated_cuts(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        self.first_requests(name, "Dash, cenc, cuts in index MP4s", Limit::None, ".index")
+    }
+
+    /// Measures first requests for segments of `film.mp4`, or of its index MP4 with cuts if `index`
+    /// is `.index`.
+    fn first_requests(
+        &self,
+        name: &'static str,
+        what: &str,
+        limit: Limit,
+        index: &str,
+    ) -> Result<Vec<Row>, Failure> {
+        let mut setup = self.copies(40)?;
+        if !index.is_empty() {
+            for n in 0..40 {
+                write_index(&format!("{}/film{n}.mp4", setup.library()))?;
+            }
+            for (url, _) in &mut setup.segments {
+                *url = url.replace(".mp4/", ".index.mp4/").replace("-video", ".index-video");
+                *url = url.replace("-audio", ".index-audio");
+            }
+        }
         let folder = setup.folder.path();
         let storage = Server::nginx(&folder.join("storage"), Path::new(&setup.library()), "1", None)?;
         let source = format!("http://127.0.0.1:{}/", storage.port());
@@ -164,13 +191,22 @@ impl Bench {
         let (ours, theirs, ratios) = costs(&ours.against(&theirs)?, |cost| cost.per_gb);
         let cost = Row {
             name,
-            what: "Dash, cenc, cuts not known, every byte cold".to_owned(),
+            what: format!("{what}, every byte cold"),
             value: median(&ratios),
             unit: "x clear",
-            limit: Limit::AtMost(1.05),
+            limit,
             note: format!("{ours:.3} against {theirs:.3} CPU-s/GB"),
             rounds: ratios,
         };
-        Ok(vec![cost, setup.later_first_byte(name, &encrypted, &clear)?])
+        Ok(vec![cost, setup.later_first_byte(name, what, &encrypted, &clear)?])
     }
+}
+
+/// Writes the index MP4 of a file beside it, with cuts.
+fn write_index(file: &str) -> Result<(), Failure> {
+    let made = Command::new(env!("CARGO_BIN_EXE_latemux")).args(["index", "--cuts", file]).output()?;
+    if !made.status.success() {
+        return Err(format!("{file}: {}", String::from_utf8_lossy(&made.stderr)).into());
+    }
+    Ok(())
 }
