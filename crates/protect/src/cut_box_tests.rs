@@ -105,6 +105,17 @@ fn cuts_of_another_index_mp4_are_not_used() {
     assert_eq!(read(&shifted, MOOV, &[(REGION + 1000, 171)]), None);
 }
 
+/// The lengths of the sample stay right, so that only the checksum tells.
+#[test]
+fn a_byte_more_that_is_clear_is_noticed() {
+    let mut bytes = made(&[(3, vec![(5, 100)])].into_iter().collect());
+    assert_eq!(read(&bytes, MOOV, &[(3, 105)]), Some(packed(&[&[(5, 100)]])));
+    let [.., clear, data] = &mut bytes[..] else { panic!("cuts") };
+    *clear += 1;
+    *data -= 1;
+    assert_eq!(read(&bytes, MOOV, &[(3, 105)]), None);
+}
+
 #[test]
 fn a_region_with_too_many_cuts_is_left_out() {
     let mut samples = BTreeMap::new();

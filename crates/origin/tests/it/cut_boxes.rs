@@ -339,14 +339,14 @@ async fn never_sends_clear(
         let right = get_with(expected.address, &url, headers).await.body;
         let (body, is_whole) = received(&server, &url, headers).await;
         if is_whole {
-            assert_eq!(body, right, "{url}");
+            assert!(body == right, "{url}: {} bytes of {}", body.len(), right.len());
             continue;
         }
         aborted += 1;
         let plain = get_with(clear.address, &url, headers).await.body;
         assert_eq!(clear_run(&plain, &body), None, "{url}: {} bytes", body.len());
         assert!(right.starts_with(&body) || body.len() < 4096, "{url}: {} bytes", body.len());
-        assert_eq!(received(&server, &url, headers).await, (right.to_vec(), true), "{url}");
+        assert!(received(&server, &url, headers).await == (right.to_vec(), true), "{url}");
     }
     assert_eq!(aborted, 1, "{title}");
     assert!(looked_up(&server, "used").await > 0, "{title}");
