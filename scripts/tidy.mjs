@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { commentWidths, docOpeners, errorSections } from "./tidy/comments.mjs";
 import { edges, manifests } from "./tidy/crates.mjs";
-import { codePaths, foreignWords, linkedPages, links, markdownWidths, namedTests } from "./tidy/documents.mjs";
+import { codePaths, foreignWords, linkedPages, links, mapLength, markdownWidths, namedTests } from "./tidy/documents.mjs";
 import { folders } from "./tidy/folders.mjs";
 import { names, sizes } from "./tidy/sizes.mjs";
 
@@ -22,6 +22,7 @@ const RULES = {
   "foreign word": ({ files }) => foreignWords(files),
   "broken link": ({ files }) => links(files, (path) => existsSync(join(root, path))),
   "code path": ({ files }) => codePaths(files),
+  "length of the map": ({ files }) => mapLength(files),
   "missing page": ({ files }) => linkedPages(files),
   "named test": ({ files }) => namedTests(files),
   "Markdown width": ({ files }) => markdownWidths(files),

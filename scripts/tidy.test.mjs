@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { commentWidths, docOpeners, errorSections } from "./tidy/comments.mjs";
 import { edges, manifests } from "./tidy/crates.mjs";
-import { codePaths, foreignWords, linkedPages, links, markdownWidths, namedTests } from "./tidy/documents.mjs";
+import { codePaths, foreignWords, linkedPages, links, mapLength, markdownWidths, namedTests } from "./tidy/documents.mjs";
 import { folders } from "./tidy/folders.mjs";
 import { moduleOf, uses } from "./tidy/modules.mjs";
 import { names, sizes } from "./tidy/sizes.mjs";
@@ -41,6 +41,12 @@ describe("tidy", () => {
     assert.match(page("| `a/src/` | `reads/` |")[0], /^ARCHITECTURE.md:2: reads\/ /);
     assert.equal(page("| ? | `body.rs` |\n| `a/src/lib.rs` | |").length, 2);
     assert.deepEqual(page("Prose may name `other.rs`."), []);
+  });
+
+  it("limits the architecture and the glossary together", () => {
+    const both = (one, other) => mapLength([file("ARCHITECTURE.md", "é".repeat(one)), file("GLOSSARY.md", "x".repeat(other))]);
+    assert.deepEqual(both(9000, 3400), []);
+    assert.match(both(9000, 3401)[0], /^ARCHITECTURE.md:1: .* 12401 characters/);
   });
 
   it("follows relative links", () => {

@@ -123,6 +123,20 @@ export function codePaths(files) {
 }
 
 /**
+ * Characters that fill four printed pages of A4 with 10 pt and margins of 15 mm, in these two pages
+ * with their many tables.
+ */
+const MOST_CHARACTERS = 12_400;
+
+/** Refuses an architecture and a glossary that exceed four printed pages. @param {File[]} files */
+export function mapLength(files) {
+  const pages = [MAP, "GLOSSARY.md"].map((page) => files.find(({ path }) => path === page)?.text ?? "");
+  const characters = [...pages.join("")].length;
+  if (characters <= MOST_CHARACTERS) return [];
+  return [`${MAP}:1: with the glossary it has ${characters} characters, more than ${MOST_CHARACTERS} (four printed pages)`];
+}
+
+/**
  * Words that belong to the machine somebody worked on, not to the project. They are written in
  * pieces, so that this file does not contain what it refuses.
  */
