@@ -17,11 +17,23 @@ describe("tidy", () => {
     assert.equal(sizes([file("crates/a/src/lib.rs", lines(801))]).length, 1);
     assert.deepEqual(sizes([file("crates/a/src/lib.rs", `${lines(500)}#[cfg(test)]\nmod tests {\n${lines(900)}`)]), []);
     assert.deepEqual(sizes([file("crates/a/tests/it/all.rs", lines(2000))]), []);
+    for (const end of ["ts", "mjs", "css", "sh"]) assert.equal(sizes([file(`web/a.${end}`, lines(801))]).length, 1, end);
+  });
+
+  it("asks for a reason from 601 lines on", (test) => {
+    const said = test.mock.method(console, "log", () => {});
+    sizes([file("crates/a/src/lib.rs", lines(600))]);
+    assert.equal(said.mock.callCount(), 0);
+    sizes([file("crates/a/src/lib.rs", lines(601))]);
+    assert.match(said.mock.calls[0].arguments[0], /crates\/a\/src\/lib.rs has 601 lines/);
   });
 
   it("refuses names that say nothing", () => {
-    assert.equal(names([file("crates/a/src/utils.rs")]).length, 1);
-    assert.equal(names([file("crates/a/src/common/mod.rs")]).length, 1);
+    for (const name of ["util", "utils", "common", "helper", "helpers", "misc", "types", "stuff", "shared"]) {
+      assert.equal(names([file(`crates/a/src/${name}.rs`)]).length, 1, name);
+      assert.equal(names([file(`web/src/${name}/page.ts`)]).length, 1, name);
+      assert.equal(names([file("crates/a/src/lib.rs", `mod ${name};`)]).length, 1, name);
+    }
     assert.match(names([file("crates/a/src/lib.rs", "\npub(crate) mod helpers {\n}")])[0], /^crates\/a\/src\/lib.rs:2: /);
     assert.deepEqual(names([file("crates/a/src/timescale.rs", "mod tests;")]), []);
   });
@@ -31,6 +43,12 @@ describe("tidy", () => {
     const host = ["https://registry.npm", "js.org/x.tgz"].join("");
     assert.equal(foreignWords([file("a.sh", `cd ${path}`)]).length, 1);
     assert.equal(foreignWords([file("package-lock.json", `"resolved": "${host}"`)]).length, 1);
+    const others = [
+      ...[["/ro", "ot/x"], ["/ho", "me/anna/x"], ["registry.yarn", "pkg.com"], ["static.cra", "tes.io"]],
+      ...[["index.cra", "tes.io"], ["proxy.gol", "ang.org"], ["deb.deb", "ian.org"]],
+      ...[["files.python", "hosted.org"], ["py", "pi.org"]],
+    ].map((pieces) => pieces.join(""));
+    for (const word of others) assert.equal(foreignWords([file("a.md", `see ${word}`)]).length, 1, word);
     assert.deepEqual(foreignWords([file("a.md", "crates/work/x and ../shared/media")]), []);
   });
 
@@ -41,6 +59,7 @@ describe("tidy", () => {
     assert.match(page("| `a/src/` | `reads/` |")[0], /^ARCHITECTURE.md:2: reads\/ /);
     assert.equal(page("| ? | `body.rs` |\n| `a/src/lib.rs` | |").length, 2);
     assert.deepEqual(page("Prose may name `other.rs`."), []);
+    assert.equal(codePaths([file("crates/a/src/read.rs.orig"), file("ARCHITECTURE.md", "| `a/src/read.rs` |")]).length, 1);
   });
 
   it("limits the architecture and the glossary together", () => {
@@ -69,6 +88,7 @@ describe("tidy", () => {
     assert.deepEqual(of("`waits::for_a_reply`, `waits::for…`, cache `waits`"), []);
     assert.match(of("`waits::for_nothing`")[0], /^docs\/faults.md:3: .*for_nothing/);
     assert.equal(of("`waits::to…`, the same").length, 1);
+    assert.match(namedTests([source, file("SECURITY.md", "| Attack | `waits::for_nothing` |")])[0], /^SECURITY.md:1: /);
     const prose = (text) => namedTests([source, file("docs/faults.md", text)]).length;
     assert.equal(prose("`waits::for_nothing`"), 1);
     assert.equal(prose("`waits::for_a_reply`, `clippy.toml`, `connect_timeout`"), 0);
@@ -80,11 +100,16 @@ describe("tidy", () => {
     assert.equal(markdownWidths([file("a.md", `\`\`\`\n\`\`\`\n${long}`)]).length, 1);
     assert.deepEqual(markdownWidths([file("a.md", `| ${long}|\n\`\`\`toml\n${long}\n\`\`\`\n`)]), []);
     assert.deepEqual(markdownWidths([file("a.md", `${"é".repeat(60)} ${"é".repeat(59)}`)]), []);
+    assert.deepEqual(markdownWidths([file("a.md", `<https://example.org/${"x".repeat(120)}>`)]), []);
   });
 
   it("limits comment lines, not code", () => {
     const long = "word ".repeat(25);
-    for (const [path, line] of [["a.rs", `    /// ${long}`], ["a.rs", `//! ${long}`], ["a.mjs", ` * ${long}`], ["a.sh", `# ${long}`]]) {
+    const comments = [
+      ...[["a.rs", `    /// ${long}`], ["a.rs", `//! ${long}`], ["a.mjs", ` * ${long}`], ["a.ts", `// ${long}`]],
+      ["a.sh", `# ${long}`],
+    ];
+    for (const [path, line] of comments) {
       assert.match(commentWidths([file(path, `x\n${line}`)])[0], new RegExp(`^${path}:2: `), line);
     }
     assert.deepEqual(commentWidths([file("a.rs", `let x = "${long}";\n// ${"u".repeat(120)}`), file("a.md", `# ${long}`)]), []);
@@ -98,7 +123,10 @@ describe("tidy", () => {
       assert.deepEqual(docOpeners([file("crates/a/src/lib.rs", good), one]), []);
       assert.equal(docOpeners([file("crates/a/src/lib.rs", good), one, file("crates/a/src/c.rs", "//! How it works.\n")]).length, 2);
       assert.equal(docOpeners([file("crates/other/src/lib.rs", good), one]).length, 1);
-      assert.match(docOpeners([one])[0], /^crates\/a\/src\/b.rs:1: .*"What"/);
+      for (const word of ["What", "Which", "Whether", "How", "That", "So"]) {
+        const [complaint] = docOpeners([file("crates/a/src/b.rs", `/// ${word} it is.\nfn b() {}\n`)]);
+        assert.match(complaint, new RegExp(`^crates/a/src/b.rs:1: .*"${word}"`));
+      }
     });
 
     it("are judged by their first line only", () => {
@@ -109,6 +137,8 @@ describe("tidy", () => {
     it("have sections of errors with four words or more", () => {
       const section = (text) => errorSections([file("a.rs", `/// Reads.\n///\n/// # Errors\n${text}fn a() {}\n`)]);
       assert.match(section("/// As above.\n")[0], /^a.rs:3: /);
+      assert.equal(section("/// Those of storage.\n").length, 1);
+      assert.deepEqual(section("/// Those of the storage.\n"), []);
       assert.equal(section("").length, 1);
       assert.equal(section("/// # Panics\n/// If the file has no header at all.\n").length, 1);
       assert.deepEqual(section("/// An error of storage,\n/// as it came.\n"), []);
@@ -132,9 +162,11 @@ describe("tidy", () => {
 
     it("inherit the workspace's lints and package keys, and describe the crate", () => {
       assert.deepEqual(of(manifest), []);
-      for (const line of ["[lints]\nworkspace = true\n", "edition.workspace = true\n", 'keywords = ["a"]\n', "readme.workspace = true\n"]) {
+      assert.equal(of(manifest.replace("[lints]\nworkspace = true\n", "")).length, 1);
+      for (const line of manifest.match(/^[a-z-]+(\.workspace)? = .*\n(?=[^]*\[lints\])/gm)) {
         assert.equal(of(manifest.replace(line, "")).length, 1, line);
       }
+      assert.equal(of(manifest.replace("license.workspace = true", 'license = "MIT"')).length, 1);
     });
 
     it("state the Rust version that the toolchain file tests", () => {
@@ -148,6 +180,7 @@ describe("tidy", () => {
       assert.equal(manifests([file("Cargo.toml", "[workspace.lints.rust]\n")]).length, 1);
       assert.deepEqual(manifests([file("Cargo.toml", 'missing_docs = "warn"\n')]), []);
       assert.match(manifests([file("crates/a/src/lib.rs", "\n#![allow(missing_docs)]\n")])[0], /lib.rs:2: /);
+      assert.equal(manifests([file("crates/a/src/lib.rs", '#[expect(missing_docs, reason = "new")]\n')]).length, 1);
     });
   });
 
@@ -181,6 +214,7 @@ describe("tidy", () => {
 
     it("are counted from an inline module as from the file", () => {
       assert.deepEqual(seen({ "b.rs": "mod inner {\n use super::super::c::X;\n}\n", "c.rs": "" }), ["b -> c"]);
+      assert.deepEqual(seen({ "b.rs": "mod inner {\n use super::y::X;\n}\n", "b/y.rs": "", "y.rs": "" }), ["b -> b::y"]);
     });
 
     it("are where a re-export leads", () => {
@@ -237,6 +271,16 @@ describe("tidy", () => {
       assert.deepEqual(check({ "one.rs": "use crate::two::T;\n", "two.rs": "use crate::one::O;\n" }, circle), []);
     });
 
+    it("may not form a larger cycle even if they are single files of src/", () => {
+      const names_ = ["one", "two", "three", "four"];
+      const files = names_.map((name, n) => file(`crates/b/src/${name}.rs`, `use crate::${names_[(n + 1) % 4]}::X${n};\n`));
+      assert.match(folders(files, {})[0], /an import cycle of the folders four, one, three, two/);
+    });
+
+    it("may use everything in tests", () => {
+      assert.deepEqual(check({ "base/mod.rs": "", "base/y_tests.rs": "use crate::top::X;\n" }, table), []);
+    });
+
     it("hold at most three files that import each other", () => {
       const circle = (count) =>
         Object.fromEntries(
@@ -283,6 +327,7 @@ describe("tidy", () => {
       assert.equal(edges(workspace({ "latemux-load": [["latemux-capture", null]] })).length, 1);
       assert.equal(edges(workspace({ "latemux-origin": [["latemux-testmedia", null]] })).length, 1);
       assert.deepEqual(edges(workspace({ "latemux-origin": [["latemux-testmedia", "dev"]] })), []);
+      assert.equal(edges(workspace({ "latemux-origin": [["latemux-instructions", "dev"]] })).length, 1);
     });
 
     it("want a new crate to be listed", () => {
@@ -293,6 +338,12 @@ describe("tidy", () => {
       assert.equal(edges(workspace({ "latemux-index": [["half", null]], half: [["tokio", null]] })).length, 1);
       assert.deepEqual(edges(workspace({ "latemux-index": [["proptest", "dev"]], proptest: [["rand", null]] })), []);
       assert.deepEqual(edges(workspace({ "latemux-storage": [["tokio", null]] })), []);
+      for (const pure of ["isobmff", "index", "protect", "text", "packager", "streams"]) {
+        assert.equal(edges(workspace({ [`latemux-${pure}`]: [["tokio", null]] })).length, 1, pure);
+      }
+      for (const impure of ["hyper", "mio", "socket2", "rand", "getrandom", "async-std", "object_store", "reqwest"]) {
+        assert.equal(edges(workspace({ "latemux-text": [[impure, null]] })).length, 1, impure);
+      }
     });
   });
 });

@@ -29,7 +29,7 @@ export function names(files) {
   for (const { path, text } of files) {
     if (!path.endsWith(".rs")) continue;
     for (const [place, line] of text.split("\n").entries()) {
-      const module = line.match(/^\s*(?:pub(?:\([a-z]+\))? )?mod (utils?|common|helpers?|misc|types)\b/);
+      const module = line.match(/^\s*(?:pub(?:\([a-z]+\))? )?mod (utils?|common|helpers?|misc|types|stuff|shared)\b/);
       if (module) complaints.push(`${path}:${place + 1}: the name of module ${module[1]} does not tell what it holds`);
     }
   }
