@@ -25,10 +25,12 @@ use latemux_quantity::millis;
 use observed::Observed;
 use result_store::ResultStore;
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::{sync::watch, time::Instant};
+use url::Url;
 
 /// The number of other open files of the process.
 const FILES: u64 = 64;
@@ -50,23 +52,15 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     let client = Client::new(network.clone(), options.clone());
     let competing = flags.competing(&job).map(|plan| (Client::new(network.clone(), options), plan));
     let mut observed = Observed::new(flags, network)?;
-    let mut part = Part::new(flags.shard.to_string(), 0, flags.plan(&urls));
-    part.machines.insert(Host::now().name);
-    part.versions.insert(env!("CARGO_PKG_VERSION").to_owned());
+    let mut part = first_part(flags, &urls);
     let store = flags.out.as_deref().map(|out| ResultStore::new(out, &part, &flags.storage));
     let mut store = store.transpose()?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stopped, observed) = runtime.block_on(async {
-        let stop = stop_signal()?;
-        tokio::pin!(stop);
+        let mut stop = pin!(stop_signal()?);
         // A store that cannot be written to must fail before anything is measured.
-        if let Some(store) = &mut store {
-            tokio::select! {
-                written = store.write(&part) => written?,
-                () = &mut stop => bail!("stopped before the start"),
-            }
-        }
+        write_unless(&mut stop, store.as_mut(), &part, "stopped before the start").await?;
         let page = monitor::PendingPage::new(flags, observed.hosts()).await?;
         if let Some(time) = start_at {
             wait_until(time, &mut stop).await?;
@@ -76,7 +70,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         let recorder = Arc::new(Recorder::new(Instant::now()).with_plateaus(job.plateaus()));
         let (ending, ended) = watch::channel(false);
         let work = perform(&job, client.clone(), recorder.clone(), behaviour, ended);
-        tokio::pin!(work);
+        let mut work = pin!(work);
         let competing = competing.map(|(client, plan)| Competing::start(client, plan));
         let mut monitor = monitor::Monitor::new(recorder, client, observed, competing, page);
         monitor.fill(&mut part);
@@ -88,8 +82,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                     stopped = true;
                     let _ = ending.send(true);
                 }
-                write = monitor.tick() => {
-                    if write {
+                is_due = monitor.tick() => {
+                    if is_due {
                         monitor.fill(&mut part);
                         store.iter_mut().for_each(|store| store.start_write(&part));
                     }
@@ -101,19 +95,36 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     })?;
     part.complete = !stopped;
     say(&summary(&Run::single(part.clone())))?;
-    if let Some(store) = &mut store {
-        // A bucket may not respond for minutes. A signal ends the wait.
-        runtime.block_on(async {
-            let stop = stop_signal()?;
-            tokio::select! {
-                written = store.write(&part) => written,
-                () = stop => bail!("stopped: the last results are not written"),
-            }
-        })?;
-    }
+    runtime.block_on(async {
+        let stop = pin!(stop_signal()?);
+        write_unless(stop, store.as_mut(), &part, "stopped: the last results are not written").await
+    })?;
     ensure!(!stopped, "stopped: the results are partial");
     observed?;
     check_results(&part)
+}
+
+/// Writes the results, if they are to be stored. Fails with `message` if `stop` resolves before: a
+/// bucket may not respond for minutes.
+async fn write_unless(
+    stop: impl Future<Output = ()>,
+    store: Option<&mut ResultStore>,
+    part: &Part,
+    message: &'static str,
+) -> Result<()> {
+    let Some(store) = store else { return Ok(()) };
+    tokio::select! {
+        written = store.write(part) => written,
+        () = stop => bail!(message),
+    }
+}
+
+/// Returns the results of a run that has not started.
+fn first_part(flags: &Load, urls: &[Url]) -> Part {
+    let mut part = Part::new(flags.shard.to_string(), 0, flags.plan(urls));
+    part.machines.insert(Host::now().name);
+    part.versions.insert(env!("CARGO_PKG_VERSION").to_owned());
+    part
 }
 
 /// Raises the limit of open files, or fails if the system does not allow so many.

@@ -115,12 +115,7 @@ async fn serve(flags: ServeFlags, config: Config, log: log::Handle) -> Result<()
     let reached = reach(&opened.storage, flags.wait_for_storage).await?;
     let listeners = config.listen.0.iter().map(bind).collect::<Result<Vec<_>>>()?;
     let admin = config.admin.as_ref().map(listen_for_admin).transpose()?;
-    let scheme = if opened.tls.is_some() { "https" } else { "http" };
-    let urls = listeners.iter().zip(&config.listen.0).map(|(listener, address)| match listener {
-        Listener::Tcp(listener) => anyhow::Ok(format!("{scheme}://{}/", listener.local_addr()?)),
-        Listener::Unix(_) => Ok(address.to_string()),
-    });
-    let urls = urls.collect::<Result<Vec<_>>>()?.join(" and ");
+    let urls = served_urls(&listeners, &config, opened.tls.is_some())?;
     let cache = config.open_cache()?;
     let indexes = config.open_indexes()?;
     disk_space::check(&config.cache);
@@ -175,12 +170,26 @@ async fn serve(flags: ServeFlags, config: Config, log: log::Handle) -> Result<()
             Err(anyhow!("stopped by a second signal: open responses were aborted"))
         }
     };
+    remove_sockets(&config);
+    served
+}
+
+/// Returns the addresses that are served, as the first line of the output names them.
+fn served_urls(listeners: &[Listener], config: &Config, has_tls: bool) -> Result<String> {
+    let scheme = if has_tls { "https" } else { "http" };
+    let urls = listeners.iter().zip(&config.listen.0).map(|(listener, address)| match listener {
+        Listener::Tcp(listener) => anyhow::Ok(format!("{scheme}://{}/", listener.local_addr()?)),
+        Listener::Unix(_) => Ok(address.to_string()),
+    });
+    Ok(urls.collect::<Result<Vec<_>>>()?.join(" and "))
+}
+
+fn remove_sockets(config: &Config) {
     for address in config.listen.0.iter().chain(&config.admin) {
         if let ListenAddress::Unix(path) = address {
             let _ = fs::remove_file(path);
         }
     }
-    served
 }
 
 /// Allows as many open files as the configuration may need, and warns if that is not possible.

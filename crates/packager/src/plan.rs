@@ -30,7 +30,7 @@ use crate::{
     digest::SampleChoice,
     manifest::{dash, hds, hls, smooth, storyboard::storyboard},
     protection::{Cover, Protection, Seal},
-    segment::{PackedTracks, text::TextMedia, ts},
+    segment::{text::TextMedia, ts},
     selection::{Selected, Selection},
 };
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
@@ -264,6 +264,7 @@ fn plan_resource(
     let planner = Planner { selected, title, address, known, sealing, lead };
     // Only manifests hold URLs.
     let links = || Links::new(address);
+    let hls = |playlist: String| planner.manifest(HLS_TYPE, playlist);
     match &address.resource {
         Resource::DashManifest(template) => {
             planner.manifest("application/dash+xml", dash::mpd(selected, &links(), *template, protection)?)
@@ -274,24 +275,19 @@ fn plan_resource(
         }
         Resource::HdsManifest => planner.manifest("application/f4m+xml", hds::manifest(selected, &links())?),
         Resource::HdsBootstrap(tracks) => planner.manifest("video/abst", hds::bootstrap(selected, tracks)?),
-        Resource::SmoothFragment(track, time) => planner.smooth_fragment(track, *time),
-        Resource::HdsFragment(tracks, n) => planner.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            planner.manifest(HLS_TYPE, hls::multivariant(selected, &links(), *container, protection)?)
+            hls(hls::multivariant(selected, &links(), *container, protection)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            planner.manifest(HLS_TYPE, hls::media(selected, &links(), tracks, *container, protection)?)
+            hls(hls::media(selected, &links(), tracks, *container, protection)?)
         }
         Resource::HlsIFramePlaylist(track, _) if is_picture(track) => {
-            planner.manifest(HLS_TYPE, hls::thumbnail_iframes(selected, &links(), track)?)
+            hls(hls::thumbnail_iframes(selected, &links(), track)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            planner.manifest(HLS_TYPE, hls::iframes(selected, &links(), track, *container, protection)?)
+            hls(hls::iframes(selected, &links(), track, *container, protection)?)
         }
-        Resource::ThumbnailSheet(track, n) => planner.thumbnail_sheet(track, *n),
-        Resource::ThumbnailPlaylist(track) => {
-            planner.manifest(HLS_TYPE, hls::thumbnail_playlist(selected, &links(), track)?)
-        }
+        Resource::ThumbnailPlaylist(track) => hls(hls::thumbnail_playlist(selected, &links(), track)?),
         Resource::Storyboard => planner.manifest("text/vtt", storyboard(selected, &links())?),
         Resource::DashInit(track) => planner.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(tracks) => match tracks.as_slice() {
@@ -300,32 +296,25 @@ fn plan_resource(
             tracks => planner.muxed_init(tracks),
         },
         Resource::HlsLeadInit(track) => planner.cmaf_init(Protocol::HlsCmaf, track),
-        Resource::DashSegmentAt(track, time) => {
-            let find = |t: usize| title.tracks().get(t)?.segment_at(i64::try_from(*time).ok()?);
-            planner.cmaf_segment(Protocol::Dash, track, find, *time, SampleChoice::All)
-        }
+        Resource::SmoothFragment(track, time) => planner.smooth_fragment(track, *time),
+        Resource::HdsFragment(tracks, n) => planner.hds_fragment(tracks, *n),
+        Resource::DashSegmentAt(track, time) => planner.dash_segment_at(track, *time),
         Resource::DashSegment(track, n) => {
             planner.cmaf_segment_number(Protocol::Dash, track, *n, SampleChoice::All)
         }
-        Resource::HlsSegment(tracks, n) => {
-            let [track] = tracks.as_slice() else { return planner.muxed_segment(tracks, *n) };
-            let find = |t: usize| {
-                let packed = PackedTracks::new(title, std::slice::from_ref(&t))?.joined(selected.minimum);
-                packed.share(t, n.checked_sub(1)?)
-            };
-            planner.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), SampleChoice::All)
-        }
+        Resource::DashIFrame(track, n) => planner.dash_iframe(track, *n),
+        Resource::HlsSegment(tracks, n) => planner.hls_segment(tracks, *n),
         Resource::HlsText(track, n, container) => planner.hls_text(track, *n, *container),
         Resource::HlsIFrameCmaf(track, n) if is_picture(track) => planner.thumbnail_iframe(track, *n),
         Resource::HlsIFrameCmaf(track, n) => {
             let choice = SampleChoice::of_iframe(*n);
             planner.cmaf_segment_number(Protocol::HlsCmaf, track, n.segment, choice)
         }
-        Resource::DashIFrame(track, n) => planner.dash_iframe(track, *n),
         Resource::HlsTsSegment(tracks, n) => planner.ts_segment(tracks, *n, SampleChoice::All),
         Resource::HlsIFrameTs(track, n) => {
             planner.ts_segment(std::slice::from_ref(track), n.segment, SampleChoice::of_iframe(*n))
         }
+        Resource::ThumbnailSheet(track, n) => planner.thumbnail_sheet(track, *n),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     media::{IndexSource, TrackKind},
     table::{
         fragment_table::{FragmentTable, FragmentTableBuilder, SampleCounts, SampleRates},
-        samples::SampleTable,
+        samples::{Sample, SampleTable},
     },
 };
 use bytes::Bytes;
@@ -185,8 +185,40 @@ pub(crate) struct FragmentMeasurement {
 }
 
 impl FragmentMeasurement {
+    /// Starts with the first sample, which is presented at `time`.
+    fn new(sample: &Sample, time: i64, timed: bool) -> Self {
+        Self {
+            first: time,
+            end: time,
+            sync: sample.sync,
+            counts: SampleCounts::default(),
+            duration: 0,
+            timed,
+            composition: sample.composition_offset,
+            least_composition: sample.composition_offset,
+            stated_end: None,
+        }
+    }
+
+    /// Counts a sample that is presented at `time`.
+    fn add(&mut self, sample: &Sample, time: i64) {
+        self.least_composition = self.least_composition.min(sample.composition_offset);
+        self.first = self.first.min(time);
+        self.end = self.end.max(time + i64::from(sample.duration));
+        self.counts.samples += 1;
+        self.counts.sync_samples += u64::from(sample.sync);
+        self.counts.bytes += u64::from(sample.size);
+        self.duration += u64::from(sample.duration);
+    }
+
     fn rates(&self, scale: Timescale) -> Option<SampleRates> {
         SampleRates::of(self.counts, self.duration, scale)
+    }
+
+    /// Returns the end of presentation in track ticks. The stated end is exact. The sum of samples
+    /// may not be, if each has times rounded to the ticks of the file.
+    fn end(&self) -> i64 {
+        self.stated_end.filter(|end| end.abs_diff(self.end) <= ROUNDED).unwrap_or(self.end)
     }
 
     /// Returns how long before its presentation the first sample must be decoded so that no sample
@@ -241,25 +273,7 @@ fn measure(
                 moof_samples::resolve(&moof, at, reader.object_size, &found.defaults, &mut tracks, |_, s| {
                     let s = s.map_err(FragmentError::Track)?;
                     let first = presentation.time(s.decode_time, s.composition_offset);
-                    let end = first + i64::from(s.duration);
-                    let m = measured.get_or_insert(FragmentMeasurement {
-                        first,
-                        end,
-                        sync: s.sync,
-                        counts: SampleCounts::default(),
-                        duration: 0,
-                        timed,
-                        composition: s.composition_offset,
-                        least_composition: s.composition_offset,
-                        stated_end: None,
-                    });
-                    m.least_composition = m.least_composition.min(s.composition_offset);
-                    m.first = m.first.min(first);
-                    m.end = m.end.max(end);
-                    m.counts.samples += 1;
-                    m.counts.sync_samples += u64::from(s.sync);
-                    m.counts.bytes += u64::from(s.size);
-                    m.duration += u64::from(s.duration);
+                    measured.get_or_insert(FragmentMeasurement::new(&s, first, timed)).add(&s, first);
                     Ok(Wanted::Yes)
                 });
             resolved.map_err(IndexError::from)?;
@@ -335,10 +349,7 @@ fn tables(
                 if at_end.timed && at_end.first - last.time != offset {
                     return Ok(None);
                 }
-                // The stated end is exact. The sum of samples may not be, if each has times rounded
-                // to the ticks of the file.
-                let stated = at_end.stated_end.filter(|end| end.abs_diff(at_end.end) <= ROUNDED);
-                stated.unwrap_or(at_end.end)
+                at_end.end()
             }
         };
         // An index without any random access point states nothing about sync samples.
@@ -349,13 +360,8 @@ fn tables(
         let mut builder = FragmentTableBuilder::default().first_offset(measured.composition).rates(rates);
         for (number, entry) in listed.entries.iter().enumerate() {
             let time = if number == 0 { first_start } else { entry.time + offset };
-            if !builder.push(
-                entry.bytes.start,
-                entry.bytes.end - entry.bytes.start,
-                time,
-                entry.lead,
-                entry.sync || all_sync,
-            ) {
+            let size = entry.bytes.end - entry.bytes.start;
+            if !builder.push(entry.bytes.start, size, time, entry.lead, entry.sync || all_sync) {
                 return Ok(None);
             }
         }

@@ -38,6 +38,7 @@ use crate::{
     media::{IndexSource, MediaIndex, Track, cut_box::CutBoxPlace, stamp::MediaStamp},
 };
 use bytes::Bytes;
+use latemux_isobmff::movie::Movie;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -300,41 +301,12 @@ fn finish(
     let thumbnails = thumbnails::read(&found, reader, &mut problems);
     found.left_out.extend(problems);
     let FoundMovie { range, bytes, movie, descriptions, mut left_out, .. } = found;
-    let stamp = MediaStamp::find(&bytes);
-    let mut index_boxes = vec![(range.start, bytes.clone())];
-    let mut scanned = (0, None);
     // Stand-ins for problems that are found below.
     let named = |(_, track): &(usize, TrackDescription)| track.problem(TrackProblemKind::Empty);
     let names: Vec<TrackProblem> = descriptions.iter().map(named).collect();
     let numbers: Vec<usize> = descriptions.iter().map(|(number, _)| *number).collect();
-    let descriptions = descriptions.into_iter();
-    let (source, tracks): (_, Vec<Result<Track, TrackProblemKind>>) = match outcome {
-        FoundSamples::Tables | FoundSamples::Scan(_) => {
-            let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
-                Some(Ok(track)) => {
-                    let media_size = description.size_of_media(object_size);
-                    let read = description.read_tables(track, object_size);
-                    // Chunks are checked later, but their problem is the one to report.
-                    let problem = |kind| Chunks::new(&track.tables, media_size).check().unwrap_or(kind);
-                    description.with_table(read?).map_err(problem)
-                }
-                _ => Err(TrackProblemKind::malformed("not read")),
-            };
-            (IndexSource::SampleTables, descriptions.map(read).collect())
-        }
-        FoundSamples::Fragments { source, boxes, tables } => {
-            index_boxes.extend(boxes);
-            let tracks = descriptions.zip(tables);
-            (source, tracks.map(|((_, track), (table, rate))| track.with_fragments(table, rate)).collect())
-        }
-        FoundSamples::Scanned(tables) => {
-            if let Some(scan) = scan {
-                scanned = (scan.moof_bytes, Some(scan.digest));
-            }
-            let tracks = descriptions.zip(tables);
-            (IndexSource::Scan, tracks.map(|((_, track), table)| track.with_table(table?)).collect())
-        }
-    };
+    let scan = scan.filter(|_| matches!(outcome, FoundSamples::Scanned(_)));
+    let ReadTracks { source, tracks, boxes } = read_tracks(outcome, descriptions, &movie, object_size);
     let described = numbers.iter().map(|&number| Some(&movie.tracks.get(number)?.as_ref().ok()?.tables));
     let mut tracks: Vec<UnplacedTrack<'_>> = tracks.into_iter().zip(described).collect();
     match source {
@@ -351,6 +323,7 @@ fn finish(
     }
 
     // What lies behind the `moov` of an index MP4 of this program changes no response.
+    let stamp = MediaStamp::find(&bytes);
     let pictures = thumbnails.iter().map(|of| &of.track);
     let is_own_index =
         stamp.is_some() && !served.is_empty() && served.iter().chain(pictures).all(|t| t.location.is_some());
@@ -358,25 +331,78 @@ fn finish(
     let head = head.get(..usize::try_from(end).unwrap_or(usize::MAX).min(head.len())).unwrap_or_default();
     let cut_box = is_own_index.then(|| CutBoxPlace::behind(&bytes, end, object_size)).flatten().map(Box::new);
 
+    let mut index_boxes = vec![(range.start, bytes)];
+    index_boxes.extend(boxes);
     index_boxes.sort_by_key(|(offset, _)| *offset);
-    let mut digest = Xxh3::new();
-    digest.update(&end.to_le_bytes());
-    digest.update(head);
-    index_boxes.iter().for_each(|(_, bytes)| digest.update(bytes));
-    if let Some(moofs) = scanned.1 {
-        digest.update(&moofs.to_le_bytes());
-    }
+    let scanned_bytes = scan.map_or(0, |scan| scan.moof_bytes);
     MediaIndex {
         object_size,
-        fingerprint: digest.digest128(),
+        fingerprint: fingerprint(end, head, &index_boxes, scan),
         tracks: served,
         thumbnails,
         left_out,
         source,
-        source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned.0,
+        source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned_bytes,
         fragment_defaults: movie.fragments.unwrap_or_default().into_boxed_slice(),
         stamp,
         cut_box,
         inline: None,
     }
+}
+
+/// The described tracks of a file, each with its samples or the reason why it is left out.
+struct ReadTracks {
+    source: IndexSource,
+    tracks: Vec<Result<Track, TrackProblemKind>>,
+    /// The boxes behind `moov` that the tracks were made from, with their offsets in the object.
+    boxes: Vec<(u64, Bytes)>,
+}
+
+/// Joins the described tracks with their samples.
+fn read_tracks(
+    outcome: FoundSamples,
+    descriptions: Vec<(usize, TrackDescription)>,
+    movie: &Movie,
+    object_size: u64,
+) -> ReadTracks {
+    let descriptions = descriptions.into_iter();
+    let mut boxes = Vec::new();
+    let (source, tracks) = match outcome {
+        FoundSamples::Tables | FoundSamples::Scan(_) => {
+            let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
+                Some(Ok(track)) => {
+                    let media_size = description.size_of_media(object_size);
+                    let read = description.read_tables(track, object_size);
+                    // Chunks are checked later, but their problem is the one to report.
+                    let problem = |kind| Chunks::new(&track.tables, media_size).check().unwrap_or(kind);
+                    description.with_table(read?).map_err(problem)
+                }
+                _ => Err(TrackProblemKind::malformed("not read")),
+            };
+            (IndexSource::SampleTables, descriptions.map(read).collect())
+        }
+        FoundSamples::Fragments { source, boxes: read, tables } => {
+            boxes = read;
+            let tracks = descriptions.zip(tables);
+            (source, tracks.map(|((_, track), (table, rate))| track.with_fragments(table, rate)).collect())
+        }
+        FoundSamples::Scanned(tables) => {
+            let tracks = descriptions.zip(tables);
+            (IndexSource::Scan, tracks.map(|((_, track), table)| track.with_table(table?)).collect())
+        }
+    };
+    ReadTracks { source, tracks, boxes }
+}
+
+/// Returns a hash of everything the index was made from, in an object that is read up to `end`.
+/// `boxes` are in the order of the object.
+fn fingerprint(end: u64, head: &[u8], boxes: &[(u64, Bytes)], scan: Option<&Scan>) -> u128 {
+    let mut digest = Xxh3::new();
+    digest.update(&end.to_le_bytes());
+    digest.update(head);
+    boxes.iter().for_each(|(_, bytes)| digest.update(bytes));
+    if let Some(scan) = scan {
+        digest.update(&scan.digest.to_le_bytes());
+    }
+    digest.digest128()
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use latemux_isobmff::{
     Time, Timescale,
-    boxes::trex::Trex,
+    boxes::{trex::Trex, trun::TrackRun},
     codec::{Codec, Config},
     fragment::{Moof, TrackFragment},
     sample_flags,
@@ -117,85 +117,131 @@ pub(crate) fn resolve(
     let mut end_of_data = offset;
     for traf in &moof.tracks {
         let trex = defaults.0.get(&traf.track_id);
-        let mut wanted = None;
-        if let Some(number) = tracks.number(traf.track_id)
-            && let Some(track) = tracks.tracks.get(number)
-        {
-            let time = check_description(traf, trex, track).and_then(|()| decode_time(traf, track));
-            match time {
-                Ok(time) => wanted = Some((number, track.all_sync, time)),
-                Err(kind) => {
-                    found(number, Err(kind.of(traf.track_id)))?;
-                    tracks.leave_out(number);
-                }
-            }
-        }
         let base = match traf.base_data_offset {
             Some(base) => base,
             // §8.8.7.1: the `moof` for the first track, else the end of the previous track's data.
             None if traf.default_base_is_moof => offset,
             None => end_of_data,
         };
-        let sample_defaults = SampleDefaults::new(traf, trex);
-        let mut at = base;
+        let next = tracks.first_sample(traf, trex, &mut found)?;
+        let defaults = SampleDefaults::new(traf, trex);
+        let mut walk = RunWalk { track: traf.track_id, object_size, defaults, at: base, next };
         let mut count = 0_u32;
         for run in &traf.runs {
             if let Some(from_base) = run.data_offset {
-                at = base.checked_add_signed(from_base.into()).ok_or_else(|| {
+                walk.at = base.checked_add_signed(from_base.into()).ok_or_else(|| {
                     malformed(traf.track_id, "a run of samples starts before the start of the object")
                 })?;
             }
-            let beyond = || malformed(traf.track_id, "a sample ends beyond byte 2^64");
             count = count.saturating_add(run.count);
-            if let Some((number, ..)) = wanted.filter(|_| count > MAX_SAMPLES) {
+            if let Some(next) = walk.next.take_if(|_| count > MAX_SAMPLES) {
                 let what = format!("a fragment of more than {MAX_SAMPLES} samples");
-                found(number, Err(TrackProblemKind::TooLarge(what).of(traf.track_id)))?;
-                tracks.leave_out(number);
-                wanted = None;
+                found(next.number, Err(TrackProblemKind::TooLarge(what).of(traf.track_id)))?;
+                tracks.leave_out(next.number);
             }
-            if wanted.is_none() {
-                at = at.checked_add(run.bytes(sample_defaults.size)).ok_or_else(beyond)?;
-                continue;
-            }
-            for entry in run.iter() {
-                let size = entry.size.unwrap_or(sample_defaults.size);
-                let end = at.checked_add(size.into()).ok_or_else(beyond)?;
-                let Some((number, all_sync, time)) = &mut wanted else {
-                    at = end;
-                    continue;
-                };
-                if end > object_size {
-                    return Err(FragmentError::Truncated(format!(
-                        "a sample of track {} ends at byte {end}, but the object ends at {object_size}",
-                        traf.track_id
-                    )));
-                }
-                let duration = entry.duration.unwrap_or(sample_defaults.duration);
-                let flags = entry.flags.unwrap_or(sample_defaults.flags);
-                let sample = Sample {
-                    offset: at,
-                    size,
-                    decode_time: *time,
-                    duration,
-                    composition_offset: entry.composition_offset,
-                    sync: *all_sync || sample_flags::is_sync(flags),
-                };
-                *time += i64::from(duration);
-                at = end;
-                if found(*number, Ok(sample))? == Wanted::No {
-                    tracks.leave_out(*number);
-                    wanted = None;
-                }
-            }
+            walk.run(run, tracks, &mut found)?;
         }
-        end_of_data = at;
-        if let Some((number, _, time)) = wanted
-            && let Some(track) = tracks.tracks.get_mut(number)
+        end_of_data = walk.at;
+        if let Some(next) = walk.next
+            && let Some(track) = tracks.tracks.get_mut(next.number)
         {
-            track.next = Some(time);
+            track.next = Some(next.time);
         }
     }
     Ok(())
+}
+
+/// The next sample of a wanted track.
+#[derive(Debug, Clone, Copy)]
+struct NextSample {
+    /// Index of the track.
+    number: usize,
+    all_sync: bool,
+    /// Its decode time on the output timeline.
+    time: i64,
+}
+
+impl FragmentedTracks {
+    /// Returns the first sample of a track in a fragment, or `None` if the track is not wanted, or
+    /// cannot be read, which `found` is told.
+    fn first_sample(
+        &mut self,
+        traf: &TrackFragment,
+        trex: Option<&Trex>,
+        found: &mut impl FnMut(usize, Result<Sample, TrackProblem>) -> Result<Wanted, FragmentError>,
+    ) -> Result<Option<NextSample>, FragmentError> {
+        let Some(number) = self.number(traf.track_id) else { return Ok(None) };
+        let Some(track) = self.tracks.get(number) else { return Ok(None) };
+        match check_description(traf, trex, track).and_then(|()| decode_time(traf, track)) {
+            Ok(time) => Ok(Some(NextSample { number, all_sync: track.all_sync, time })),
+            Err(kind) => {
+                found(number, Err(kind.of(traf.track_id)))?;
+                self.leave_out(number);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A walk over the runs of one track in a fragment.
+struct RunWalk {
+    /// ID of the track.
+    track: u32,
+    object_size: u64,
+    defaults: SampleDefaults,
+    /// Position of the next sample in the object.
+    at: u64,
+    /// `None` if the track is not wanted, or not any more.
+    next: Option<NextSample>,
+}
+
+impl RunWalk {
+    /// Passes the samples of a run to `found`, or steps over them if they are not wanted.
+    fn run(
+        &mut self,
+        run: &TrackRun,
+        tracks: &mut FragmentedTracks,
+        found: &mut impl FnMut(usize, Result<Sample, TrackProblem>) -> Result<Wanted, FragmentError>,
+    ) -> Result<(), FragmentError> {
+        let track = self.track;
+        let beyond = || malformed(track, "a sample ends beyond byte 2^64");
+        if self.next.is_none() {
+            self.at = self.at.checked_add(run.bytes(self.defaults.size)).ok_or_else(beyond)?;
+            return Ok(());
+        }
+        for entry in run.iter() {
+            let size = entry.size.unwrap_or(self.defaults.size);
+            let offset = self.at;
+            self.at = offset.checked_add(size.into()).ok_or_else(beyond)?;
+            let Some(next) = &mut self.next else { continue };
+            if self.at > self.object_size {
+                return Err(self.truncated());
+            }
+            let duration = entry.duration.unwrap_or(self.defaults.duration);
+            let flags = entry.flags.unwrap_or(self.defaults.flags);
+            let sample = Sample {
+                offset,
+                size,
+                decode_time: next.time,
+                duration,
+                composition_offset: entry.composition_offset,
+                sync: next.all_sync || sample_flags::is_sync(flags),
+            };
+            next.time += i64::from(duration);
+            if found(next.number, Ok(sample))? == Wanted::No {
+                tracks.leave_out(next.number);
+                self.next = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn truncated(&self) -> FragmentError {
+        let Self { track, at: end, object_size, .. } = self;
+        FragmentError::Truncated(format!(
+            "a sample of track {track} ends at byte {end}, but the object ends at {object_size}"
+        ))
+    }
 }
 
 fn malformed(track: u32, what: &str) -> FragmentError {

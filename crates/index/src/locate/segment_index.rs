@@ -155,24 +155,30 @@ struct SidxWalk<'a, 'r> {
 }
 
 impl SidxWalk<'_, '_> {
-    /// Reads one index and, depth first, all indexes it refers to.
-    fn read_index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
-        let bytes = self.reader.whole(at, "sidx")?;
-        let sidx = Sidx::parse(&bytes, at.range.start)?;
+    /// Refuses a box that makes the walk too deep, circular or too long.
+    fn check_limits(&self, at: &TopBox, depth: u32) -> Result<(), IndexError> {
         if depth == 0 {
-            return Err(IndexError::OverLimit { what: "levels of sidx", limit: MAX_DEPTH.into() }.into());
+            return Err(IndexError::OverLimit { what: "levels of sidx", limit: MAX_DEPTH.into() });
         }
         if self.boxes.contains_key(&at.range.start) {
-            return Err(IndexError::Malformed("sidx: circular references".to_owned()).into());
+            return Err(IndexError::Malformed("sidx: circular references".to_owned()));
         }
         if *self.bytes > self.reader.limits.max_index {
             let limit = self.reader.limits.max_index;
             let value = *self.bytes;
-            return Err(IndexError::TooLarge { what: "all sidx boxes together", value, limit }.into());
+            return Err(IndexError::TooLarge { what: "all sidx boxes together", value, limit });
         }
         if self.boxes.len() == MAX_BOXES {
-            return Err(IndexError::OverLimit { what: "sidx boxes", limit: MAX_BOXES as u64 }.into());
+            return Err(IndexError::OverLimit { what: "sidx boxes", limit: MAX_BOXES as u64 });
         }
+        Ok(())
+    }
+
+    /// Reads one index and, depth first, all indexes it refers to.
+    fn read_index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
+        let bytes = self.reader.whole(at, "sidx")?;
+        let sidx = Sidx::parse(&bytes, at.range.start)?;
+        self.check_limits(at, depth)?;
         *self.bytes += bytes.len() as u64;
         self.boxes.insert(at.range.start, bytes);
         self.same_scale &= parent.is_none_or(|parent| parent.timescale == sidx.timescale);

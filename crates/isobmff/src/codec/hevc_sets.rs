@@ -72,34 +72,29 @@ pub(super) fn sps(bits: &mut BitReader<'_>) -> Option<(u32, SequenceSet)> {
     let width = bits.ue()?;
     let height = bits.ue()?;
     if bits.flag()? {
-        for _ in 0..4 {
-            bits.ue()?;
-        }
+        // The conformance window.
+        skip_codes(bits, 4)?;
     }
-    bits.ue()?;
-    bits.ue()?;
+    // Bit depths.
+    skip_codes(bits, 2)?;
     let order_bits = bits.ue()?.checked_add(4).filter(|&n| n <= 16)?;
     let sub_layer_ordering = bits.flag()?;
     for _ in if sub_layer_ordering { 0 } else { sub_layers }..=sub_layers {
-        bits.ue()?;
-        bits.ue()?;
-        bits.ue()?;
+        skip_codes(bits, 3)?;
     }
     let smallest = bits.ue()?.checked_add(3)?;
     let log2 = smallest.checked_add(bits.ue()?).filter(|log2| (3..=6).contains(log2))?;
     // Transform sizes and depths.
-    for _ in 0..4 {
-        bits.ue()?;
-    }
+    skip_codes(bits, 4)?;
     if bits.flag()? && bits.flag()? {
         skip_scaling_lists(bits)?;
     }
     bits.skip(1)?;
     let sample_offsets = bits.flag()?;
     if bits.flag()? {
+        // PCM samples.
         bits.skip(8)?;
-        bits.ue()?;
-        bits.ue()?;
+        skip_codes(bits, 2)?;
         bits.skip(1)?;
     }
     let count = bits.ue().filter(|&count| count <= MAX_SHORT_TERM_SETS)?;
@@ -107,28 +102,38 @@ pub(super) fn sps(bits: &mut BitReader<'_>) -> Option<(u32, SequenceSet)> {
     for _ in 0..count {
         short_term.push(read_set(bits, &short_term, false)?);
     }
-    let mut long_term = None;
-    if bits.flag()? {
-        let count = bits.ue().filter(|&count| count <= MAX_LONG_TERM)?;
-        let used = |_| {
-            bits.skip(usize::try_from(order_bits).ok()?)?;
-            bits.flag()
-        };
-        long_term = Some((0..count).map(used).collect::<Option<Vec<bool>>>()?);
-    }
+    let order_bits = usize::try_from(order_bits).ok()?;
+    let long_term = if bits.flag()? { Some(long_term_pictures(bits, order_bits)?) } else { None };
     let temporal_vectors = bits.flag()?;
     let blocks = |size: u32| u64::from(size).div_ceil(1 << log2);
     let set = SequenceSet {
         separate_planes,
         has_chroma: chroma_format != 0 && !separate_planes,
         tree_blocks: u32::try_from(blocks(width).checked_mul(blocks(height))?).ok()?,
-        order_bits: usize::try_from(order_bits).ok()?,
+        order_bits,
         sample_offsets,
         short_term,
         long_term,
         temporal_vectors,
     };
     Some((id, set))
+}
+
+fn skip_codes(bits: &mut BitReader<'_>, count: u32) -> Option<()> {
+    for _ in 0..count {
+        bits.ue()?;
+    }
+    Some(())
+}
+
+/// Reads the long-term reference pictures of a sequence: whether the current picture uses each.
+fn long_term_pictures(bits: &mut BitReader<'_>, order_bits: usize) -> Option<Vec<bool>> {
+    let count = bits.ue().filter(|&count| count <= MAX_LONG_TERM)?;
+    let used = |_| {
+        bits.skip(order_bits)?;
+        bits.flag()
+    };
+    (0..count).map(used).collect()
 }
 
 /// Reads st_ref_pic_set() (§7.3.7) after the `known` sets of the sequence. In a slice header, a set

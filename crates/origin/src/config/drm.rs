@@ -140,57 +140,95 @@ impl DrmRule {
     }
 
     fn problem(&self) -> Option<String> {
-        let schemes: [(_, _, &[&str]); 4] = [
-            ("dash", &self.dash, &["cenc", "cbcs"]),
-            ("hls_ts", &self.hls_ts, &["sample-aes", "aes-128"]),
-            ("hls_fmp4", &self.hls_fmp4, &["cbcs", "cenc", "aes-128"]),
-            ("mss", &self.mss, &["piff"]),
-        ];
-        for (key, scheme, known) in schemes {
-            if let Some(scheme) = scheme.as_ref().filter(|scheme| !known.contains(&scheme.as_str())) {
-                return Some(format!("{key} must be {}, not '{scheme}'", known.join(" or ")));
-            }
-        }
+        self.scheme_problem()
+            .or_else(|| self.system_problem())
+            .or_else(|| self.fairplay_problem())
+            .or_else(|| self.missing_system())
+            .or_else(|| self.coverage_problem())
+            .or_else(|| self.delivery_problem())
+            .or_else(|| self.keys.problem())
+            .or_else(|| {
+                let mut schemes = self.schemes().into_iter().filter_map(|(_, scheme)| scheme.as_deref());
+                (self.keys.speke.is_some() && schemes.any(|name| name == "aes-128"))
+                    .then(|| "keys.speke has keys of cenc and cbcs only".to_owned())
+            })
+    }
+
+    /// Returns the key and the scheme of each protocol. Smooth Streaming comes last.
+    fn schemes(&self) -> [(&'static str, &Option<String>); 4] {
+        [("dash", &self.dash), ("hls_ts", &self.hls_ts), ("hls_fmp4", &self.hls_fmp4), ("mss", &self.mss)]
+    }
+
+    fn has(&self, system: &str) -> bool {
+        self.systems.iter().any(|name| name == system)
+    }
+
+    fn is_sample_aes(&self) -> bool {
+        self.hls_ts.as_deref() == Some("sample-aes")
+    }
+
+    fn scheme_problem(&self) -> Option<String> {
+        let known: [&[&str]; 4] =
+            [&["cenc", "cbcs"], &["sample-aes", "aes-128"], &["cbcs", "cenc", "aes-128"], &["piff"]];
+        self.schemes().into_iter().zip(known).find_map(|((key, scheme), known)| {
+            let scheme = scheme.as_ref().filter(|scheme| !known.contains(&scheme.as_str()))?;
+            Some(format!("{key} must be {}, not '{scheme}'", known.join(" or ")))
+        })
+    }
+
+    fn system_problem(&self) -> Option<String> {
         if let Some(system) = self.systems.iter().find(|name| DrmSystem::of_name(name).is_none()) {
             return Some(format!("systems may hold widevine, playready, fairplay, clearkey, not '{system}'"));
         }
-        let of_samples = |scheme: &Option<String>| scheme.as_ref().is_some_and(|name| name != "aes-128");
-        if !self.systems.is_empty() && !schemes.iter().any(|(_, scheme, _)| of_samples(scheme)) {
-            return Some("systems need cenc, cbcs, sample-aes or piff".to_owned());
+        let mut schemes = self.schemes().into_iter().filter_map(|(_, scheme)| scheme.as_deref());
+        let encrypts_samples = schemes.any(|name| name != "aes-128");
+        (!self.systems.is_empty() && !encrypts_samples)
+            .then(|| "systems need cenc, cbcs, sample-aes or piff".to_owned())
+    }
+
+    fn fairplay_problem(&self) -> Option<String> {
+        if !self.has("fairplay") {
+            let is_set = self.fairplay != FairPlayConfig::default();
+            return is_set.then(|| "[drm.fairplay] needs fairplay among systems".to_owned());
         }
-        let has = |system: &str| self.systems.iter().any(|name| name == system);
-        let is_sample_aes = self.hls_ts.as_deref() == Some("sample-aes");
-        if has("fairplay") && self.hls_fmp4.as_deref() != Some("cbcs") && !is_sample_aes {
+        if self.hls_fmp4.as_deref() != Some("cbcs") && !self.is_sample_aes() {
             return Some("fairplay needs hls_fmp4 = \"cbcs\" or hls_ts = \"sample-aes\"".to_owned());
         }
-        if !has("fairplay") && self.fairplay != FairPlayConfig::default() {
-            return Some("[drm.fairplay] needs fairplay among systems".to_owned());
-        }
         // Derived keys have no IV of their own.
-        if has("fairplay") && self.keys.derive.is_some() && self.fairplay.iv.is_none() {
+        if self.keys.derive.is_some() && self.fairplay.iv.is_none() {
             return Some("fairplay with derived keys needs iv in [drm.fairplay]".to_owned());
         }
-        if let Some(problem) = self.fairplay.problem() {
-            return Some(problem);
-        }
-        if is_sample_aes && !self.systems.is_empty() && !has("fairplay") && !has("clearkey") {
+        self.fairplay.problem()
+    }
+
+    /// Finds a scheme that needs a system that is not named.
+    fn missing_system(&self) -> Option<String> {
+        let gives_keys = self.systems.is_empty() || self.has("fairplay") || self.has("clearkey");
+        if self.is_sample_aes() && !gives_keys {
             return Some("hls_ts = \"sample-aes\" needs fairplay or clearkey among systems".to_owned());
         }
-        if self.mss.is_some() && !has("playready") {
-            return Some("mss = \"piff\" needs playready among systems".to_owned());
-        }
+        (self.mss.is_some() && !self.has("playready"))
+            .then(|| "mss = \"piff\" needs playready among systems".to_owned())
+    }
+
+    /// Checks what the rule covers: titles, protocols, tracks and times.
+    fn coverage_problem(&self) -> Option<String> {
+        let schemes = self.schemes();
         if self.titles.is_empty() || self.titles.iter().any(String::is_empty) {
             return Some("titles must name at least one pattern, such as films/**".to_owned());
         }
-        if schemes.iter().all(|(_, scheme, _)| scheme.is_none()) {
+        if schemes.iter().all(|(_, scheme)| scheme.is_none()) {
             return Some("dash, hls_ts, hls_fmp4 or mss must name a scheme, or nothing is served".to_owned());
         }
         if let Some(kind) = self.clear.iter().find(|kind| !["audio", "thumbnails"].contains(&kind.as_str())) {
             return Some(format!("clear may hold audio and thumbnails, not '{kind}'"));
         }
-        if !self.clear_lead.is_zero() && schemes[..3].iter().all(|(_, scheme, _)| scheme.is_none()) {
-            return Some("clear_lead needs dash, hls_ts or hls_fmp4: Smooth Streaming has none".to_owned());
-        }
+        (!self.clear_lead.is_zero() && schemes[..3].iter().all(|(_, scheme)| scheme.is_none()))
+            .then(|| "clear_lead needs dash, hls_ts or hls_fmp4: Smooth Streaming has none".to_owned())
+    }
+
+    /// Checks how players get keys.
+    fn delivery_problem(&self) -> Option<String> {
         match &self.key_uri {
             Some(uri) if !uri.contains("{kid}") => {
                 return Some("key_uri must hold {kid}, in whose place the KID is put".to_owned());
@@ -202,16 +240,11 @@ impl DrmRule {
         }
         let is_env = |value: &str| value.strip_prefix(Self::ENV).is_some_and(|name| !name.is_empty());
         // Values are not repeated, because a secret may stand where its name belongs.
-        if self.serve_keys.as_ref().is_some_and(|value| value != Self::OPEN && !is_env(value)) {
-            return Some(
-                "serve_keys must be open, or env: and the name of an environment variable".to_owned(),
-            );
-        }
-        self.keys.problem().or_else(|| {
-            let needs_scheme =
-                self.keys.speke.is_some() && schemes.iter().any(|(_, s, _)| !of_samples(s) && s.is_some());
-            needs_scheme.then(|| "keys.speke has keys of cenc and cbcs only".to_owned())
-        })
+        let is_wrong = |value: &String| value != Self::OPEN && !is_env(value);
+        self.serve_keys
+            .as_ref()
+            .is_some_and(is_wrong)
+            .then(|| "serve_keys must be open, or env: and the name of an environment variable".to_owned())
     }
 }
 

@@ -31,16 +31,7 @@ pub(crate) async fn manifest_sources(
         let element = element.describe();
         move |error| Error::Element { key, element, error: Box::new(error) }
     };
-    let mut files: Vec<(ObjectRef, &Element)> = Vec::new();
-    let mut file_of = Vec::with_capacity(manifest.elements.len());
-    for element in &manifest.elements {
-        let file = store.indexer.references.find(&from, &element.src).map_err(at(element))?;
-        let known = files.iter().position(|(known, _)| *known == file);
-        file_of.push(known.unwrap_or(files.len()));
-        if known.is_none() {
-            files.push((file, element));
-        }
-    }
+    let (files, file_of) = files_of(store, &from, manifest, at)?;
     let loads =
         files.iter().map(|(file, element)| async { store.current(file, None).await.map_err(at(element)) });
     let files: Vec<Arc<IndexedFile>> = join_all(loads).await.into_iter().collect::<Result<_, _>>()?;
@@ -57,17 +48,7 @@ pub(crate) async fn manifest_sources(
         let (Some(file), Some(first)) = (files.get(file), first_object.get(file)) else { continue };
         match find_track(element, file).map_err(at(element))? {
             ElementTrack::Found { part, number, track } => {
-                let object = first + part;
-                if let (Some(language), false) = (&element.language, track.language.is_known()) {
-                    chosen.languages.push((object, number, language.clone()));
-                }
-                chosen.captions.extend(element.captions.clone().map(|captions| (object, number, captions)));
-                let (purpose, label) = element.purpose(track);
-                if (purpose, &label) != (track.purpose, &track.label) {
-                    chosen.purposes.push((object, number, purpose, label));
-                }
-                let name = element.track_name(&track.language);
-                chosen.tracks.push(NamedTrack { object, track: number, name, is_thumbnails: false });
+                choose(&mut chosen, element, first + part, number, track);
             }
             ElementTrack::Thumbnails { part, number } => {
                 let object = first + part;
@@ -86,6 +67,44 @@ pub(crate) async fn manifest_sources(
         Some(error) if chosen.tracks.is_empty() => Err(error),
         _ => Ok(Sources { chosen: Some(chosen), ..sources }),
     }
+}
+
+/// The files of a server manifest, each once with the first element that names it, and for each
+/// element the index of its file.
+type ElementFiles<'a> = (Vec<(ObjectRef, &'a Element)>, Vec<usize>);
+
+/// Returns the files that the elements name. `at` adds an element to an error.
+fn files_of<'a, F: FnOnce(Error) -> Error>(
+    store: &IndexStore,
+    from: &ObjectRef,
+    manifest: &'a ServerManifest,
+    at: impl Fn(&Element) -> F,
+) -> Result<ElementFiles<'a>, Error> {
+    let mut files: Vec<(ObjectRef, &Element)> = Vec::new();
+    let mut file_of = Vec::with_capacity(manifest.elements.len());
+    for element in &manifest.elements {
+        let file = store.indexer.references.find(from, &element.src).map_err(at(element))?;
+        let known = files.iter().position(|(known, _)| *known == file);
+        file_of.push(known.unwrap_or(files.len()));
+        if known.is_none() {
+            files.push((file, element));
+        }
+    }
+    Ok((files, file_of))
+}
+
+/// Chooses a track, with the properties that its element states.
+fn choose(chosen: &mut ChosenTracks, element: &Element, object: usize, number: usize, track: &Track) {
+    if let (Some(language), false) = (&element.language, track.language.is_known()) {
+        chosen.languages.push((object, number, language.clone()));
+    }
+    chosen.captions.extend(element.captions.clone().map(|captions| (object, number, captions)));
+    let (purpose, label) = element.purpose(track);
+    if (purpose, &label) != (track.purpose, &track.label) {
+        chosen.purposes.push((object, number, purpose, label));
+    }
+    let name = element.track_name(&track.language);
+    chosen.tracks.push(NamedTrack { object, track: number, name, is_thumbnails: false });
 }
 
 /// Track that an element of a server manifest names.

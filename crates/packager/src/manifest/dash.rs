@@ -77,17 +77,8 @@ pub(crate) fn mpd(
         .max()
         .unwrap_or(zero);
 
-    let scte214 = representations().any(|r| r.video().is_some_and(|v| v.supplemental.is_some()));
-    let is_encrypted = representations().any(|r| r.cover.is_some());
     let mut xml = Xml::new();
-    xml.tag("MPD")
-        .attr("xmlns", "urn:mpeg:dash:schema:mpd:2011")
-        .attr_if("xmlns:cenc", is_encrypted.then_some("urn:mpeg:cenc:2013"))
-        .attr_if("xmlns:mspr", is_encrypted.then_some("urn:microsoft:playready"))
-        .attr_if("xmlns:dashif", is_encrypted.then_some("https://dashif.org/CPS"))
-        .attr_if("xmlns:scte214", scte214.then_some("urn:scte:dash:scte214-extensions"))
-        .attr("profiles", "urn:mpeg:dash:profile:isoff-live:2011")
-        .attr("type", "static")
+    root(&mut xml, &sets)
         .attr("mediaPresentationDuration", iso8601(duration))
         .attr("maxSegmentDuration", iso8601(longest.in_scale(MICROS, Round::Up)))
         .attr("minBufferTime", iso8601(i64::try_from(buffer).unwrap_or(i64::MAX).saturating_mul(1000)))
@@ -107,6 +98,21 @@ pub(crate) fn mpd(
         thumbnails::write(&mut xml, number, of, &writer)?;
     }
     Ok(xml.finish())
+}
+
+/// Begins the root element, with the namespaces that these sets need.
+fn root<'x>(xml: &'x mut Xml, sets: &[AdaptationSet<'_>]) -> StartTag<'x> {
+    let representations = || sets.iter().flat_map(|s| &s.representations);
+    let scte214 = representations().any(|r| r.video().is_some_and(|v| v.supplemental.is_some()));
+    let is_encrypted = representations().any(|r| r.cover.is_some());
+    xml.tag("MPD")
+        .attr("xmlns", "urn:mpeg:dash:schema:mpd:2011")
+        .attr_if("xmlns:cenc", is_encrypted.then_some("urn:mpeg:cenc:2013"))
+        .attr_if("xmlns:mspr", is_encrypted.then_some("urn:microsoft:playready"))
+        .attr_if("xmlns:dashif", is_encrypted.then_some("https://dashif.org/CPS"))
+        .attr_if("xmlns:scte214", scte214.then_some("urn:scte:dash:scte214-extensions"))
+        .attr("profiles", "urn:mpeg:dash:profile:isoff-live:2011")
+        .attr("type", "static")
 }
 
 /// Writes adaptation sets. Holds the properties that depend on all sets.

@@ -66,8 +66,19 @@ impl<'a> Planner<'a> {
         Ok(self.init(kind, format_args!("fmp4 init {}", ids.join(" ")), cmaf::muxed_init(&tracks)))
     }
 
+    /// Plans an fMP4 segment of HLS (1-based): the CMAF segment of one track, or several tracks.
+    pub(super) fn hls_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
+        let [name] = names else { return self.muxed_segment(names, number) };
+        let find = |t: usize| {
+            let packed =
+                PackedTracks::new(self.title, std::slice::from_ref(&t))?.joined(self.selected.minimum);
+            packed.share(t, number.checked_sub(1)?)
+        };
+        self.cmaf_segment(Protocol::HlsCmaf, name, find, u64::from(number), SampleChoice::All)
+    }
+
     /// Plans an fMP4 segment (1-based) of several tracks.
-    pub(super) fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
+    fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
         self.muxed(Protocol::HlsCmaf, names, number, SampleChoice::All, |segment| {
             let kind = segment.shares.first().map_or(TrackKind::Video, |share| share.track.kind);
             let parts = cmaf::muxed_media(number, &segment.shares)?;

@@ -143,6 +143,12 @@ impl<'a> Planner<'a> {
         self.cmaf_segment(protocol, name, find, u64::from(number), choice)
     }
 
+    /// Plans the CMAF segment of DASH that starts at a time.
+    pub(super) fn dash_segment_at(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
+        let find = |t: usize| self.title.tracks().get(t)?.segment_at(i64::try_from(time).ok()?);
+        self.cmaf_segment(Protocol::Dash, name, find, time, SampleChoice::All)
+    }
+
     /// Plans a CMAF segment. `find` returns the segment of a track, given by its index. `requested`
     /// is the number or time in the request, for errors.
     pub(super) fn cmaf_segment(
