@@ -120,8 +120,9 @@ unit: ## run unit and integration tests
 		echo 'unit: the image was not run: neither podman nor docker works here' | tee -a $(skipped)
 	@command -v helm >/dev/null || echo 'unit: the Helm chart was not checked: there is no helm' | tee -a $(skipped)
 
-doc: ## run the examples in doc comments
+doc: ## check the links in doc comments, and run their examples
 	$(stage)
+	@RUSTDOCFLAGS="-D warnings" cargo doc --workspace --locked --no-deps --quiet
 	@cargo test --workspace --locked --doc --quiet
 
 e2e: web build ## run real players in Chromium against latemux

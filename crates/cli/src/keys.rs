@@ -26,7 +26,7 @@ pub(crate) struct Keys {
     /// Title as in URLs, such as films/a.mp4
     #[arg(requires = "config", conflicts_with_all = ["output", "one"], required_unless_present = "output")]
     pub(crate) title: Option<String>,
-    /// Configuration file (TOML) with the source and the [[drm]] rules of the title
+    /// Configuration file (TOML) with the source and the `[[drm]]` rules of the title
     #[arg(long, value_name = "FILE", requires = "title")]
     pub(crate) config: Option<PathBuf>,
     /// Output: the path of a new file

@@ -53,7 +53,7 @@ pub(crate) struct Pack {
     /// files that play together. With --config, the title as in URLs
     pub(crate) source: String,
     /// Configuration file (TOML). The title is written as `serve` would send it: from the
-    /// `source` of the file, and encrypted if a [[drm]] rule matches it
+    /// `source` of the file, and encrypted if a `[[drm]]` rule matches it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, there is
@@ -71,7 +71,7 @@ pub(crate) struct Pack {
     /// can be repeated
     #[arg(long, value_name = "TRACK")]
     pub(crate) track: Vec<String>,
-    /// Path or host[:port] that an index MP4 or server manifest may point to, besides its own
+    /// Path or `host[:port]` that an index MP4 or server manifest may point to, besides its own
     /// folder; can be repeated
     #[arg(long, value_name = "PLACE")]
     pub(crate) allow: Vec<String>,

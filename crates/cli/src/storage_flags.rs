@@ -7,7 +7,7 @@ use latemux_storage::Options;
 /// or the instance.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StorageFlags {
-    /// S3-compatible endpoint, such as https://minio.example:9000
+    /// S3-compatible endpoint, such as `https://minio.example:9000`
     #[arg(long, value_name = "URL")]
     pub(crate) s3_endpoint: Option<String>,
     /// S3 region

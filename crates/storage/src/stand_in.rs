@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Opens `gs://bucket/prefix` as if GCS were at `endpoint` (`http://host:port`).
 ///
 /// # Errors
-/// [`OpenError`] for the same causes as [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open()`].
 pub fn google(
     endpoint: &str,
     bucket: &str,
@@ -32,7 +32,7 @@ pub fn google(
 /// Opens `az://container/prefix` as if Azure were at `endpoint` (`http://host:port`).
 ///
 /// # Errors
-/// [`OpenError`] for the same causes as [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open()`].
 pub fn azure(
     endpoint: &str,
     container: &str,

@@ -19,10 +19,11 @@ pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
     fn put_over<'a>(&'a self, key: &'a Key, bytes: Bytes, over: Option<&'a Version>) -> PutFuture<'a>;
 }
 
-/// Opens the location as [`crate::open`] does, for writing. Returns `None` if it can only be read.
+/// Opens the location as [`crate::open()`] does, for writing. Returns `None` if it can only be
+/// read.
 ///
 /// # Errors
-/// [`OpenError`] for the same causes as [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open()`].
 pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn ConditionalPut>>, OpenError> {
     Ok(match address(location)? {
         None => Some(folder(Path::new(location))?),
