@@ -1,41 +1,42 @@
-//! DASH media presentation descriptions (ISO/IEC 23009-1), parsed by `dash-mpd-core`.
+//! DASH media presentation descriptions (ISO/IEC 23009-1).
 
 use super::{
     dash_segments::{Addressing, PeriodRange},
     limits::{MAX_RENDITIONS, SegmentBudget},
+    mpd::{AdaptationSet, Coding, Mpd, Period, Representation},
     reference::join,
 };
 use crate::manifest_error::ManifestError;
 use crate::presentation::{
     Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Segments,
 };
-use dash_mpd_core::{AdaptationSet, BaseURL, MPD, Period, Representation};
+use roxmltree::Document;
 use url::Url;
 
 /// The maximum number of periods.
 const MAX_PERIODS: usize = 1024;
 
-pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
-    let mpd = dash_mpd_core::parse(text).map_err(|error| ManifestError::invalid(error.to_string()))?;
-    if mpd.mpdtype.as_deref() == Some("dynamic") {
+pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, ManifestError> {
+    let mpd = Mpd::read(document.root_element())?;
+    if mpd.is_dynamic {
         return Err(ManifestError::unsupported("a live presentation"));
     }
     if mpd.periods.len() > MAX_PERIODS {
         return Err(ManifestError::TooMuch { what: "periods", limit: MAX_PERIODS });
     }
-    if mpd.periods.iter().any(|period| period.href.is_some()) {
+    if mpd.periods.iter().any(|period| period.is_remote) {
         return Err(ManifestError::unsupported("a remote period"));
     }
-    let base = resolve(url, &mpd.base_url)?;
+    let base = resolve(url, &mpd.base_urls)?;
     let mut budget = SegmentBudget::default();
     let mut sets: Vec<RenditionSet> = Vec::new();
     for kind in [MediaKind::Video, MediaKind::Audio, MediaKind::Text] {
         let mut periods = Vec::new();
         for (period, range) in mpd.periods.iter().zip(period_ranges(&mpd)) {
             // The set marked as main plays by default (§5.8.5.5), else the first.
-            let of_kind = || period.adaptations.iter().filter(|set| kind_of(set) == Some(kind));
+            let of_kind = || period.sets.iter().filter(|set| kind_of(set) == Some(kind));
             let Some(set) = of_kind().find(|set| is_main(set)).or_else(|| of_kind().next()) else { continue };
-            let base = resolve(&base, &period.BaseURL)?;
+            let base = resolve(&base, &period.base_urls)?;
             let context = PeriodSet { base: &base, period, set, range };
             match context.renditions(&mut budget) {
                 Ok(renditions) => periods.push(renditions),
@@ -60,21 +61,19 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
 /// Returns the time range of each period (§5.3.2.1). A period that states no start starts where the
 /// period before it ends. A period ends after its stated duration, but no later than the next
 /// period starts; the last one ends with the presentation if it states no duration.
-fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
-    let seconds = |time: std::time::Duration| time.as_secs_f64();
+fn period_ranges(mpd: &Mpd) -> Vec<PeriodRange> {
     let mut ranges: Vec<PeriodRange> = Vec::new();
     let mut end = 0.0;
     for period in &mpd.periods {
-        let start = period.start.map_or(end, seconds);
+        let start = period.start.unwrap_or(end);
         if let Some(before) = ranges.last_mut() {
             let until = (start - before.start).max(0.0);
             before.seconds = Some(before.seconds.map_or(until, |stated| stated.min(until)));
         }
-        let stated = period.duration.map(seconds);
-        end = start + stated.unwrap_or(0.0);
-        ranges.push(PeriodRange { start, seconds: stated, is_bounded: mpd.periods.len() > 1 });
+        end = start + period.seconds.unwrap_or(0.0);
+        ranges.push(PeriodRange { start, seconds: period.seconds, is_bounded: mpd.periods.len() > 1 });
     }
-    if let (Some(last), Some(all)) = (ranges.last_mut(), mpd.mediaPresentationDuration.map(seconds)) {
+    if let (Some(last), Some(all)) = (ranges.last_mut(), mpd.seconds) {
         last.seconds = last.seconds.or(Some((all - last.start).max(0.0)));
     }
     ranges
@@ -121,12 +120,13 @@ fn join_indexes(periods: Vec<Index>, budget: &mut SegmentBudget) -> Result<Index
 /// Returns the media of a set, according to its `contentType` or its MIME type.
 fn kind_of(set: &AdaptationSet) -> Option<MediaKind> {
     let first = set.representations.first();
-    let mime = set.mimeType.as_deref().or(first.and_then(|r| r.mimeType.as_deref()));
-    let stated = set.contentType.as_deref().or(first.and_then(|r| r.contentType.as_deref()));
-    let codecs = set.codecs.as_deref().or(first.and_then(|r| r.codecs.as_deref())).unwrap_or_default();
+    let either = |get: fn(&Coding) -> Option<&str>| get(&set.coding).or(first.and_then(|r| get(&r.coding)));
+    let mime = either(|coding| coding.mime_type.as_deref());
+    let stated = either(|coding| coding.content_type.as_deref());
+    let codecs = either(|coding| coding.codecs.as_deref()).unwrap_or_default();
     // Sets for trick modes and thumbnails do not count as video (§5.3.11).
-    let trick = |scheme: &str| scheme.contains("trickmode") || scheme.contains("thumbnail_tile");
-    if set.essential_property.iter().any(|property| trick(&property.schemeIdUri)) {
+    let is_trick = |scheme: &String| scheme.contains("trickmode") || scheme.contains("thumbnail_tile");
+    if set.essential.iter().any(is_trick) {
         return None;
     }
     let timed_text = ["wvtt", "stpp"].iter().any(|name| codecs.starts_with(name));
@@ -149,12 +149,12 @@ fn container(mime: &str) -> Container {
 }
 
 fn is_main(set: &AdaptationSet) -> bool {
-    set.Role.iter().any(|role| role.value.as_deref() == Some("main"))
+    set.roles.iter().any(|role| role == "main")
 }
 
 /// Resolves the first `BaseURL`. The others are alternatives to it (§5.6.5).
-fn resolve(base: &Url, references: &[BaseURL]) -> Result<Url, ManifestError> {
-    references.first().map_or(Ok(base.clone()), |reference| join(base, &reference.base))
+fn resolve(base: &Url, references: &[String]) -> Result<Url, ManifestError> {
+    references.first().map_or(Ok(base.clone()), |reference| join(base, reference))
 }
 
 /// An adaptation set in its period.
@@ -173,7 +173,7 @@ impl PeriodSet<'_> {
         }
         // Players do not switch between codings, so only renditions of the first coding are kept.
         let family = |r: &Representation| {
-            let codecs = r.codecs.as_deref().or(self.set.codecs.as_deref()).unwrap_or_default();
+            let codecs = r.coding.codecs.as_deref().or(self.set.coding.codecs.as_deref()).unwrap_or_default();
             codecs.split('.').next().unwrap_or_default().to_owned()
         };
         let first = all
@@ -189,21 +189,14 @@ impl PeriodSet<'_> {
     }
 
     fn rendition(&self, r: &Representation, budget: &mut SegmentBudget) -> Result<Rendition, ManifestError> {
-        let base = resolve(&resolve(self.base, &self.set.BaseURL)?, &r.BaseURL)?;
-        let name = r.id.clone().unwrap_or_default();
-        let bandwidth = r.bandwidth.unwrap_or(0);
-        let levels = [
-            (&self.period.SegmentTemplate, &self.period.SegmentList, &self.period.SegmentBase),
-            (&self.set.SegmentTemplate, &self.set.SegmentList, &self.set.SegmentBase),
-            (&r.SegmentTemplate, &r.SegmentList, &r.SegmentBase),
-        ];
+        let base = resolve(&resolve(self.base, &self.set.base_urls)?, &r.base_urls)?;
         let mut addressing = Addressing::default();
-        for (template, list, one_file) in levels {
-            addressing.inherit(template.as_ref(), list.as_ref(), one_file.as_ref());
+        for stated in [&self.period.addressing, &self.set.addressing, &r.addressing] {
+            addressing.inherit(stated);
         }
-        let mime = r.mimeType.as_deref().or(self.set.mimeType.as_deref()).unwrap_or_default();
-        let index = addressing.index(&base, &name, bandwidth, self.range, container(mime), budget)?;
-        Ok(Rendition { name, bandwidth, index, coding: None })
+        let mime = r.coding.mime_type.as_deref().or(self.set.coding.mime_type.as_deref()).unwrap_or_default();
+        let index = addressing.index(&base, &r.id, r.bandwidth, self.range, container(mime), budget)?;
+        Ok(Rendition { name: r.id.clone(), bandwidth: r.bandwidth, index, coding: None })
     }
 }
 
@@ -215,8 +208,9 @@ mod tests {
     fn ranges(attributes: &str, periods: &[&str]) -> Vec<(f64, Option<f64>)> {
         let period = |attributes: &&str| format!("<Period {attributes}/>");
         let periods: String = periods.iter().map(period).collect();
-        let mpd = dash_mpd_core::parse(&format!("<MPD {attributes}>{periods}</MPD>")).unwrap();
-        let ranges = period_ranges(&mpd);
+        let text = format!("<MPD {attributes}>{periods}</MPD>");
+        let document = Document::parse(&text).unwrap();
+        let ranges = period_ranges(&Mpd::read(document.root_element()).unwrap());
         assert!(ranges.iter().all(|range| range.is_bounded == (ranges.len() > 1)));
         ranges.iter().map(|range| (range.start, range.seconds)).collect()
     }

@@ -3,6 +3,7 @@
 
 use super::{
     limits::{MAX_SEGMENTS, SegmentBudget},
+    mpd::{Initialization, S, SegmentBase, SegmentList, SegmentTemplate, Stated},
     reference::{join, range},
 };
 use crate::manifest_error::ManifestError;
@@ -11,7 +12,6 @@ use crate::presentation::{
     deferred::ReadSegments, template::Template,
 };
 use bytes::Bytes;
-use dash_mpd_core::{S, SegmentBase, SegmentList, SegmentTemplate};
 use latemux_isobmff::boxes::sidx::Sidx;
 use std::sync::Arc;
 use url::Url;
@@ -42,29 +42,24 @@ macro_rules! inherit {
 
 impl Addressing {
     /// Merges the elements of the next inner level.
-    pub(super) fn inherit(
-        &mut self,
-        template: Option<&SegmentTemplate>,
-        list: Option<&SegmentList>,
-        one_file: Option<&SegmentBase>,
-    ) {
-        if let Some(inner) = template {
+    pub(super) fn inherit(&mut self, inner: &Stated) {
+        if let Some(inner) = &inner.template {
             inherit! {
-                self.template, inner, media, initialization, Initialization, startNumber, endNumber,
-                duration, timescale, presentationTimeOffset, SegmentTimeline
+                self.template, inner, media, init_template, init, start_number, end_number, duration,
+                timescale, time_offset, timeline
             }
         }
-        if let Some(inner) = list {
-            let urls = self.list.as_mut().map(|outer| std::mem::take(&mut outer.segment_urls));
-            inherit!(self.list, inner, duration, timescale, Initialization, SegmentTimeline);
+        if let Some(inner) = &inner.list {
+            let urls = self.list.as_mut().map(|outer| std::mem::take(&mut outer.urls));
+            inherit!(self.list, inner, duration, timescale, init, timeline);
             if let (Some(merged), Some(urls)) = (&mut self.list, urls)
-                && merged.segment_urls.is_empty()
+                && merged.urls.is_empty()
             {
-                merged.segment_urls = urls;
+                merged.urls = urls;
             }
         }
-        if let Some(inner) = one_file {
-            inherit!(self.one_file, inner, timescale, presentationTimeOffset, indexRange, Initialization);
+        if let Some(inner) = &inner.one_file {
+            inherit!(self.one_file, inner, timescale, time_offset, index_range, init);
         }
     }
 
@@ -151,16 +146,16 @@ fn from_template(
     let media =
         template.media.as_deref().ok_or_else(|| ManifestError::invalid("SegmentTemplate without media"))?;
     let media = Template::dash(media, id, bandwidth)?;
-    let offset = ticks(template.presentationTimeOffset.unwrap_or(0))?;
-    let first = template.startNumber.unwrap_or(1);
-    let (entries, tolerance) = match (&template.SegmentTimeline, template.duration) {
+    let offset = ticks(template.time_offset.unwrap_or(0))?;
+    let first = template.start_number.unwrap_or(1);
+    let (entries, tolerance) = match (&template.timeline, template.duration) {
         (Some(timeline), _) => {
             let period_end = seconds.map(|seconds| end_in_ticks(seconds, timescale, offset));
-            (timeline_entries(&timeline.segments, first, offset, period_end, budget)?, TOLERANCE)
+            (timeline_entries(timeline, first, offset, period_end, budget)?, TOLERANCE)
         }
         (None, Some(duration)) => {
             let each = whole(duration)?;
-            let count = match template.endNumber {
+            let count = match template.end_number {
                 Some(last) => last.saturating_add(1).saturating_sub(first),
                 None => count(each, timescale, seconds)?,
             };
@@ -177,12 +172,12 @@ fn from_template(
         }
         (None, None) => return Err(ManifestError::invalid("SegmentTemplate without timeline or duration")),
     };
-    let init = match (&template.initialization, &template.Initialization) {
+    let init = match (&template.init_template, &template.init) {
         (Some(name), _) => {
             let name = Template::dash(name, id, bandwidth)?.fill(None, None);
             Some(Resource { url: join(base, &name)?, range: None })
         }
-        (None, Some(init)) => Some(initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?),
+        (None, Some(init)) => Some(initialization(base, init)?),
         (None, None) => None,
     };
     let addresses = Addresses::Template { base: base.clone(), media };
@@ -196,26 +191,23 @@ fn from_list(
     budget: &mut SegmentBudget,
 ) -> Result<Segments, ManifestError> {
     let timescale = timescale(list.timescale)?;
-    let count = list.segment_urls.len() as u64;
-    let (mut entries, tolerance) = match (&list.SegmentTimeline, list.duration) {
-        (Some(timeline), _) => (timeline_entries(&timeline.segments, 0, 0, None, budget)?, TOLERANCE),
+    let count = list.urls.len() as u64;
+    let (mut entries, tolerance) = match (&list.timeline, list.duration) {
+        (Some(timeline), _) => (timeline_entries(timeline, 0, 0, None, budget)?, TOLERANCE),
         (None, Some(each)) => {
             (even_entries(each, 0, 0, count, budget)?, seconds_of(each, timescale) / 2.0 + TOLERANCE)
         }
         (None, None) => return Err(ManifestError::invalid("SegmentList without timeline or duration")),
     };
-    entries.truncate(list.segment_urls.len());
+    entries.truncate(list.urls.len());
     cut(&mut entries, seconds, timescale);
     let mut urls = Vec::with_capacity(entries.len());
-    for (entry, url) in entries.iter_mut().zip(&list.segment_urls) {
+    for (entry, url) in entries.iter_mut().zip(&list.urls) {
         // Without `media`, a segment is a range of the file at the base URL.
         urls.push(Arc::new(url.media.as_deref().map_or(Ok(base.clone()), |media| join(base, media))?));
-        entry.range = url.mediaRange.as_deref().map(range).transpose()?;
+        entry.range = url.range.as_deref().map(range).transpose()?;
     }
-    let init = list.Initialization.as_ref();
-    let init = init
-        .map(|init| initialization(base, init.sourceURL.as_deref(), init.range.as_deref()))
-        .transpose()?;
+    let init = list.init.as_ref().map(|init| initialization(base, init)).transpose()?;
     let addresses = Addresses::List(urls);
     not_empty(Segments::uniform(group(init, timescale, 0, tolerance, addresses), entries))
 }
@@ -227,9 +219,9 @@ fn not_empty(segments: Segments) -> Result<Segments, ManifestError> {
     Ok(segments)
 }
 
-fn initialization(base: &Url, source: Option<&str>, bytes: Option<&str>) -> Result<Resource, ManifestError> {
-    let url = source.map_or(Ok(base.clone()), |source| join(base, source))?;
-    Ok(Resource { url, range: bytes.map(range).transpose()? })
+fn initialization(base: &Url, init: &Initialization) -> Result<Resource, ManifestError> {
+    let url = init.url.as_deref().map_or(Ok(base.clone()), |url| join(base, url))?;
+    Ok(Resource { url, range: init.range.as_deref().map(range).transpose()? })
 }
 
 /// A representation in one file with a `sidx`, which is to be fetched.
@@ -247,17 +239,17 @@ fn from_one_file(
     base: &Url,
     span: PeriodRange,
 ) -> Result<Index, ManifestError> {
-    let index = one_file.and_then(|one| one.indexRange.as_deref());
+    let index = one_file.and_then(|one| one.index_range.as_deref());
     let Some(index) = index else {
         return Err(ManifestError::unsupported("a representation without segment index"));
     };
     let index = range(index)?;
-    let init = match one_file.and_then(|one| one.Initialization.as_ref()) {
-        Some(init) => initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?,
+    let init = match one_file.and_then(|one| one.init.as_ref()) {
+        Some(init) => initialization(base, init)?,
         // Without `Initialization`, the bytes before the index are the init segment.
         None => Resource { url: base.clone(), range: ByteRange::new(0, index.first) },
     };
-    let offset = ticks(one_file.and_then(|one| one.presentationTimeOffset).unwrap_or(0))?;
+    let offset = ticks(one_file.and_then(|one| one.time_offset).unwrap_or(0))?;
     let scale = timescale(one_file.and_then(|one| one.timescale))?;
     let reader = OneFile { url: base.clone(), init, offset: (offset, scale), span };
     let resource = Resource { url: base.clone(), range: Some(index) };
@@ -312,7 +304,7 @@ fn timeline_entries(
     for (place, run) in runs.iter().enumerate() {
         time = run.t.unwrap_or(time);
         number = run.n.unwrap_or(number);
-        let repeat = match run.r.unwrap_or(0) {
+        let repeat = match run.r {
             // A negative count repeats up to the next element or the end of the period.
             ..0 => {
                 let next = runs.get(place + 1).map(|next| next.t);
@@ -420,7 +412,7 @@ mod tests {
     use super::*;
 
     fn run(t: Option<u64>, d: u64, r: i64) -> S {
-        S { t, d, r: Some(r), ..S::default() }
+        S { t, d, r, ..S::default() }
     }
 
     fn entries(runs: &[S], offset: i64, end: Option<u64>) -> Result<Vec<(i64, u64, u64)>, ManifestError> {
@@ -468,16 +460,16 @@ mod tests {
         let outer = SegmentTemplate {
             media: Some("outer".to_owned()),
             timescale: Some(10),
-            startNumber: Some(3),
+            start_number: Some(3),
             ..SegmentTemplate::default()
         };
         let inner = SegmentTemplate { media: Some("inner".to_owned()), ..SegmentTemplate::default() };
         let mut addressing = Addressing::default();
-        addressing.inherit(Some(&outer), None, None);
-        addressing.inherit(None, None, None);
-        addressing.inherit(Some(&inner), None, None);
+        for template in [Some(outer), None, Some(inner)] {
+            addressing.inherit(&Stated { template, list: None, one_file: None });
+        }
         let merged = addressing.template.unwrap();
-        let stated = (merged.media.as_deref(), merged.timescale, merged.startNumber);
+        let stated = (merged.media.as_deref(), merged.timescale, merged.start_number);
         assert_eq!(stated, (Some("inner"), Some(10), Some(3)));
     }
 

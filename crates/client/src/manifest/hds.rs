@@ -4,6 +4,7 @@ use super::{
     hds_bootstrap::{self, Bootstrap},
     limits::MAX_RENDITIONS,
     reference::join,
+    xml::children,
 };
 use crate::manifest_error::ManifestError;
 use crate::presentation::{
@@ -72,11 +73,4 @@ fn rendition(base: &Url, root: Node<'_, '_>, media: Node<'_, '_>) -> Result<Rend
     };
     let kilobits: u64 = media.attribute("bitrate").and_then(|rate| rate.trim().parse().ok()).unwrap_or(0);
     Ok(Rendition { name: address.to_owned(), bandwidth: kilobits.saturating_mul(1000), index, coding: None })
-}
-
-fn children<'a, 'input: 'a>(
-    node: Node<'a, 'input>,
-    name: &'a str,
-) -> impl Iterator<Item = Node<'a, 'input>> + 'a {
-    node.children().filter(move |child| child.tag_name().name() == name)
 }

@@ -9,15 +9,17 @@ mod hds;
 mod hds_bootstrap;
 mod hls;
 mod limits;
+mod mpd;
 mod reference;
 mod smooth;
+mod xml;
 
 pub use crate::{manifest_error::ManifestError, presentation::deferred::Deferred};
 pub use limits::{MAX_BYTES, MAX_SEGMENTS};
 
 use crate::presentation::Presentation;
-use roxmltree::{Document, ParsingOptions};
 use url::Url;
+use xml::document;
 
 /// Reads a manifest. Its content determines the protocol. `url` is its address after redirects.
 ///
@@ -35,7 +37,7 @@ pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
         return hls::read(url, text);
     }
     match root_name(text) {
-        "MPD" => dash::read(url, text),
+        "MPD" => dash::read(url, &document(text)?),
         "SmoothStreamingMedia" => smooth::read(url, &document(text)?),
         "manifest" => hds::read(url, &document(text)?),
         "" => Err(ManifestError::invalid("neither a playlist nor XML")),
@@ -57,16 +59,6 @@ fn root_name(text: &str) -> &str {
         }
     }
     ""
-}
-
-/// Parses XML. Documents with a DTD are refused, so that entities cannot expand.
-fn document(text: &str) -> Result<Document<'_>, ManifestError> {
-    let options = ParsingOptions {
-        allow_dtd: false,
-        nodes_limit: 4 * u32::try_from(MAX_SEGMENTS).unwrap_or(u32::MAX),
-        ..ParsingOptions::default()
-    };
-    Document::parse_with_options(text, options).map_err(|error| ManifestError::invalid(error.to_string()))
 }
 
 #[cfg(test)]

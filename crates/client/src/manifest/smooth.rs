@@ -1,13 +1,16 @@
 //! Smooth Streaming client manifests ([MS-SSTR] 2.2.2).
 
-use super::limits::{MAX_RENDITIONS, SegmentBudget};
+use super::{
+    limits::{MAX_RENDITIONS, SegmentBudget},
+    xml::number,
+};
 use crate::manifest_error::ManifestError;
 use crate::presentation::{
     Addresses, Container, DeclaredCoding, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
     Segment, SegmentGroup, Segments, template::Template,
 };
 use roxmltree::{Document, Node};
-use std::{str::FromStr, sync::Arc};
+use std::sync::Arc;
 use url::Url;
 
 /// Ticks per second, unless the manifest states a timescale (2.2.2.1).
@@ -147,11 +150,6 @@ fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segmen
         return Err(ManifestError::invalid("a stream without chunks"));
     }
     Ok(entries)
-}
-
-fn number<T: FromStr>(node: Node<'_, '_>, name: &str) -> Result<Option<T>, ManifestError> {
-    let wrong = |text: &str| ManifestError::invalid(format!("an invalid value: {name}=\"{text}\""));
-    node.attribute(name).map(|text| text.trim().parse().map_err(|_| wrong(text))).transpose()
 }
 
 fn flag(node: Node<'_, '_>, name: &str) -> bool {
