@@ -121,7 +121,8 @@ impl Mp4 {
             }
             // The output has the edit list of the first init segment.
             let edit = |track: &InitTrack| i64::try_from(track.edit_media_time).unwrap_or(i64::MAX);
-            added.later = added.later.saturating_add(edit(ours)).saturating_sub(edit(theirs));
+            let later = added.later.checked_add(edit(ours)).and_then(|later| later.checked_sub(edit(theirs)));
+            added.later = later.ok_or_else(beyond)?;
             (added.id, added.entries) = (known.id, Some(entries));
         }
         Ok(added)
@@ -351,14 +352,18 @@ impl Mp4 {
             return Ok(());
         }
         let stated = source.decode_time.or(source.tfxd.map(|(time, _)| time)).unwrap_or(time);
-        let later = track.later.saturating_add(ticks(later, track.timescale));
+        let later = track.later.checked_add(ticks(later, track.timescale)).ok_or_else(beyond)?;
         let description = source.sample_description_index.filter(|_| track.source.is_some());
         let mapped = track.entries.as_ref().map(|entries| {
             let index = description.unwrap_or(track.defaults.sample_description_index);
             let place = usize::try_from(index.saturating_sub(1)).unwrap_or(usize::MAX);
             entries.get(place).copied().unwrap_or(1)
         });
-        let decode_time = stated.saturating_add_signed(later);
+        // Samples before 0 prepare the decoder, and start at 0.
+        let decode_time = match later {
+            ..0 => stated.saturating_add_signed(later),
+            _ => stated.checked_add_signed(later).ok_or_else(beyond)?,
+        };
         self.write_head(track.id, mapped.or(description), decode_time, &samples, out)?;
         media.into_iter().try_for_each(|run| Ok(out.write_all(run)?))
     }
@@ -366,6 +371,10 @@ impl Mp4 {
 
 fn seconds(ticks: i64, timescale: u32) -> f64 {
     ticks as f64 / f64::from(timescale)
+}
+
+fn beyond() -> CaptureError {
+    CaptureError::unsupported("a time beyond 2^63 ticks")
 }
 
 /// Returns seconds in ticks, at most [`Time::MAX_TICKS`] on either side of zero.
@@ -502,6 +511,16 @@ mod tests {
         assert!(out.ends_with(b"abcde"), "the media is unchanged");
         let cut = segment.slice(..segment.len() - 1);
         assert!(file.fragments(&cut, &tracks, (0, 0.0), &mut out).is_err(), "media is missing");
+    }
+
+    #[test]
+    fn times_that_no_file_holds_are_refused() {
+        let (init, segment) = source(1000, 1);
+        let mut file = Mp4::default();
+        let mut tracks = file.add(&init).unwrap();
+        tracks[0].later = i64::MAX;
+        let error = file.fragments(&segment, &tracks, (0, 1.0), &mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "a time beyond 2^63 ticks cannot be captured");
     }
 
     #[test]

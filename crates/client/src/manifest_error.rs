@@ -33,7 +33,7 @@ impl ManifestError {
         Self::Invalid(what.into())
     }
 
-    /// Refuses a time, a byte or a segment number that is too large for any media.
+    /// Refuses a time, a bit rate, a byte or a segment number that is too large for any media.
     pub(crate) fn beyond(what: &str) -> Self {
         Self::Invalid(format!("{what} that is too large"))
     }

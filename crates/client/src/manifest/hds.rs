@@ -72,5 +72,6 @@ fn rendition(base: &Url, root: Node<'_, '_>, media: Node<'_, '_>) -> Result<Rend
         }
     };
     let kilobits: u64 = media.attribute("bitrate").and_then(|rate| rate.trim().parse().ok()).unwrap_or(0);
-    Ok(Rendition { name: address.to_owned(), bandwidth: kilobits.saturating_mul(1000), index, coding: None })
+    let bandwidth = kilobits.checked_mul(1000).ok_or_else(|| ManifestError::beyond("a bit rate"))?;
+    Ok(Rendition { name: address.to_owned(), bandwidth, index, coding: None })
 }

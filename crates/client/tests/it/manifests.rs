@@ -345,6 +345,10 @@ fn numbers_that_overflow_are_refused() {
         "<SmoothStreamingMedia><StreamIndex Type='video' Url='{{start time}}'><QualityLevel Bitrate='1'/>\
          <c t='7' d='{last}'/></StreamIndex></SmoothStreamingMedia>"
     );
+    let kilobits = format!(
+        "<manifest xmlns='http://ns.adobe.com/f4m/1.0'><bootstrapInfo id='x' url='x.abst'/>\
+         <media bitrate='{last}' url='v-' bootstrapInfoId='x'/></manifest>"
+    );
     for (text, what) in [
         (segments("", &format!("<SegmentTimeline><S t='7' d='{last}'/></SegmentTimeline>")), "a time"),
         (
@@ -354,6 +358,7 @@ fn numbers_that_overflow_are_refused() {
         (segments(&format!("startNumber='{last}' duration='4'"), ""), "a segment number"),
         (segments(&format!("presentationTimeOffset='{}' duration='4'", i64::MAX as u64 + 1), ""), "a time"),
         (chunks, "a time"),
+        (kilobits, "a bit rate"),
     ] {
         assert_eq!(read(&text).unwrap_err().to_string(), format!("{what} that is too large"), "{text}");
     }
