@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Most bytes of a binary, so that growth is noticed. The goal is 20 MB, which is missed.
-LIMIT=$((22 << 20))
+# Most bytes of a binary, so that growth is noticed.
+LIMIT=20000000
 out=${CARGO_TARGET_DIR:-target}/dist
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
 commit=$(git rev-parse --short=9 HEAD 2>/dev/null || echo unknown)
