@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { launchBrowser } from "../lib/browser.mjs";
 import { startLatemux } from "../lib/origin.mjs";
@@ -68,24 +68,26 @@ after(async () => {
 const shown = (viewer) => viewer.page.locator("[data-encryption]").textContent();
 const kids = KEYS.keys.map(({ kid }) => kid.replaceAll("-", ""));
 
-for (const scheme of ["cenc", "cbcs"]) {
-  for (const { protocol, player } of [
-    { protocol: "dash", player: "dash.js" },
-    { protocol: "dash", player: "shaka" },
-    { protocol: "hls-cmaf", player: "shaka" },
-  ]) {
-    test(`${player} plays, switches and seeks in ${scheme} with two keys of Clear Key (${protocol})`, async () => {
-      const viewer = await PlayerPage.open(browser, origins[scheme].address, { title: TITLE.title, protocol, player });
-      try {
-        await watch(viewer);
-        assert.equal(await shown(viewer), `Encrypted: ${scheme}, keys ${kids.join(", ")}`);
-        assert.ok(await viewer.page.evaluate(() => document.querySelector("video").mediaKeys !== null), "no media keys");
-      } finally {
-        await viewer.close();
-      }
-    });
+describe("two keys of Clear Key", { concurrency: 3 }, () => {
+  for (const scheme of ["cenc", "cbcs"]) {
+    for (const { protocol, player } of [
+      { protocol: "dash", player: "dash.js" },
+      { protocol: "dash", player: "shaka" },
+      { protocol: "hls-cmaf", player: "shaka" },
+    ]) {
+      it(`${player} plays, switches and seeks in ${scheme} with two keys of Clear Key (${protocol})`, async () => {
+        const viewer = await PlayerPage.open(browser, origins[scheme].address, { title: TITLE.title, protocol, player });
+        try {
+          await watch(viewer);
+          assert.equal(await shown(viewer), `Encrypted: ${scheme}, keys ${kids.join(", ")}`);
+          assert.ok(await viewer.page.evaluate(() => document.querySelector("video").mediaKeys !== null), "no media keys");
+        } finally {
+          await viewer.close();
+        }
+      });
+    }
   }
-}
+});
 
 test("Shaka Player 4 plays, switches and seeks in PIFF (Smooth Streaming)", async () => {
   const query = { licence: `/${TITLE.title}/keys/clearkey`, kid: kids[0] };
@@ -139,33 +141,35 @@ for (const { protocol, player, rule = "whole", method = "AES-128" } of [
 /** The end of the clear lead in these titles, in seconds. */
 const BORDER = 8;
 
-for (const { protocol, player, rule } of [
-  { protocol: "dash", player: "dash.js", rule: "leadCenc" },
-  { protocol: "dash", player: "shaka", rule: "leadCenc" },
-  { protocol: "dash", player: "dash.js", rule: "leadCbcs" },
-  { protocol: "dash", player: "shaka", rule: "leadCbcs" },
-  { protocol: "hls-cmaf", player: "shaka", rule: "leadCenc" },
-  { protocol: "hls-cmaf", player: "shaka", rule: "leadCbcs" },
-  { protocol: "hls-ts", player: "hls.js", rule: "leadCbcs" },
-  { protocol: "hls-ts", player: "hls.js", rule: "leadWhole" },
-  { protocol: "hls-cmaf", player: "hls.js", rule: "leadWhole" },
-]) {
-  test(`${player} plays, switches and seeks over the border of a clear lead (${rule}, ${protocol})`, async () => {
-    const viewer = await PlayerPage.open(browser, origins[rule].address, { title: TITLE.title, protocol, player });
-    try {
-      await viewer.ready();
-      await viewer.seek(BORDER - 2);
-      await viewer.plays(4);
-      await viewer.seek(30);
-      await viewer.plays(1);
-      await viewer.seek(BORDER - 1);
-      await viewer.plays(2);
-      await watch(viewer);
-    } finally {
-      await viewer.close();
-    }
-  });
-}
+describe("border of a clear lead", { concurrency: 3 }, () => {
+  for (const { protocol, player, rule } of [
+    { protocol: "dash", player: "dash.js", rule: "leadCenc" },
+    { protocol: "dash", player: "shaka", rule: "leadCenc" },
+    { protocol: "dash", player: "dash.js", rule: "leadCbcs" },
+    { protocol: "dash", player: "shaka", rule: "leadCbcs" },
+    { protocol: "hls-cmaf", player: "shaka", rule: "leadCenc" },
+    { protocol: "hls-cmaf", player: "shaka", rule: "leadCbcs" },
+    { protocol: "hls-ts", player: "hls.js", rule: "leadCbcs" },
+    { protocol: "hls-ts", player: "hls.js", rule: "leadWhole" },
+    { protocol: "hls-cmaf", player: "hls.js", rule: "leadWhole" },
+  ]) {
+    it(`${player} plays, switches and seeks over the border of a clear lead (${rule}, ${protocol})`, async () => {
+      const viewer = await PlayerPage.open(browser, origins[rule].address, { title: TITLE.title, protocol, player });
+      try {
+        await viewer.ready();
+        await viewer.seek(BORDER - 2);
+        await viewer.plays(4);
+        await viewer.seek(30);
+        await viewer.plays(1);
+        await viewer.seek(BORDER - 1);
+        await viewer.plays(2);
+        await watch(viewer);
+      } finally {
+        await viewer.close();
+      }
+    });
+  }
+});
 
 /** Players that start before they have a key: all requests for keys wait until they play. */
 for (const { protocol, player, rule } of [
