@@ -7,7 +7,7 @@ use crate::{
     observe::trace::record_outcome,
     read::fetch::Fetch,
     read::stated_cuts,
-    title::cut_records::{self, Region, region_of},
+    title::cut_records::{self, CutRecord, record_number},
     title::indexed::IndexedObject,
     title::loaded_title::LoadedTitle,
     title::memory_cache::MemoryCache,
@@ -24,10 +24,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Cuts kept in memory and on disk. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Cuts {
-    /// By the object's ID, which no other version of it has, and the number of the region.
-    memory: MemoryCache<(u64, u64), Arc<Region>>,
+    /// By the object's ID, which no other version of it has, and the number of the record.
+    memory: MemoryCache<(u64, u64), Arc<CutRecord>>,
     records: Option<Records>,
-    /// Held while a region gets further cuts.
+    /// Held while a record in memory gets further cuts.
     changing: Arc<Mutex<()>>,
     /// Counts look-ups in index MP4s.
     stated: Arc<StatedCuts>,
@@ -35,7 +35,7 @@ pub(crate) struct Cuts {
 
 impl Cuts {
     pub(crate) fn new(capacity: u64, records: Option<Records>, stated: Arc<StatedCuts>) -> Self {
-        let memory = MemoryCache::new(capacity, |_, region: &Arc<Region>| region.heap_bytes());
+        let memory = MemoryCache::new(capacity, |_, record: &Arc<CutRecord>| record.heap_bytes());
         Self { memory, records, changing: Arc::default(), stated }
     }
 
@@ -49,16 +49,16 @@ impl Cuts {
         TitleCuts { cuts: self, objects: &title.objects, found: None }
     }
 
-    /// Reads from disk the region in which samples begin, and keeps it in memory. A region in
-    /// memory was read before: it has all that is on disk.
-    async fn read(&self, object: &IndexedObject, samples: &CutSamples) -> Option<Arc<Region>> {
-        let number = region_of(samples);
+    /// Reads from disk the record with the cuts of samples, and keeps it in memory. Returns `None`
+    /// for a record that is in memory, because it then has all cuts that are on disk.
+    async fn read(&self, object: &IndexedObject, samples: &CutSamples) -> Option<Arc<CutRecord>> {
+        let number = record_number(samples);
         let name = (object.id, number);
         if self.memory.peek(&name).is_some() {
             return None;
         }
-        let region = cut_records::read(self.records.as_ref()?, object, number).await?;
-        Some(self.change(name, |known| region.joined(known)))
+        let record = cut_records::read(self.records.as_ref()?, object, number).await?;
+        Some(self.change(name, |known| record.joined(known)))
     }
 
     /// Keeps the cuts of samples in memory and on disk, there beside those that were read from it:
@@ -68,25 +68,25 @@ impl Cuts {
         object: &IndexedObject,
         samples: &CutSamples,
         cuts: FoundCuts,
-        on_disk: Option<Arc<Region>>,
+        on_disk: Option<Arc<CutRecord>>,
     ) {
         let is_checked = cuts.is_checked();
-        let number = region_of(samples);
+        let number = record_number(samples);
         let on_disk = on_disk.unwrap_or_default();
-        let changed = |known: &Region| Region::clone(&on_disk).joined(known).with(samples, cuts);
-        let region = self.change((object.id, number), changed);
+        let changed = |known: &CutRecord| CutRecord::clone(&on_disk).joined(known).with(samples, cuts);
+        let record = self.change((object.id, number), changed);
         if let Some(records) = self.records.as_ref().filter(|_| is_checked) {
-            cut_records::write(records, object, number, region);
+            cut_records::write(records, object, number, record);
         }
     }
 
-    /// Changes the cuts of a region in memory, and returns them.
-    fn change(&self, name: (u64, u64), changed: impl FnOnce(&Region) -> Region) -> Arc<Region> {
+    /// Changes a record in memory, and returns it.
+    fn change(&self, name: (u64, u64), changed: impl FnOnce(&CutRecord) -> CutRecord) -> Arc<CutRecord> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.memory.peek(&name).unwrap_or_default();
-        let region = Arc::new(changed(&known));
-        self.memory.insert(name, region.clone());
-        region
+        let record = Arc::new(changed(&known));
+        self.memory.insert(name, record.clone());
+        record
     }
 }
 
@@ -106,8 +106,8 @@ impl KnownCuts for TitleCuts<'_> {
         {
             return Some(cuts.clone());
         }
-        let region = self.cuts.memory.get(&(self.objects.get(samples.object)?.id, region_of(samples)))?;
-        region.get(samples).filter(|found| is_usable(found)).cloned()
+        let record = self.cuts.memory.get(&(self.objects.get(samples.object)?.id, record_number(samples)))?;
+        record.get(samples).filter(|found| is_usable(found)).cloned()
     }
 }
 
@@ -132,7 +132,7 @@ impl TitleCuts<'_> {
         let of = needs.name();
         let object = self.objects.get(of.object).ok_or(Error::Internal("no such object"))?;
         let on_disk = self.cuts.read(object, &of).await;
-        if let Some(cuts) = on_disk.as_ref().and_then(|region| region.get(&of)) {
+        if let Some(cuts) = on_disk.as_ref().and_then(|record| record.get(&of)) {
             record_outcome(Outcome::Hit(Tier::Disk));
             self.found = Some((of, cuts.clone()));
             return Ok(());

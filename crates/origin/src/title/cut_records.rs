@@ -1,8 +1,9 @@
 //! Cuts of objects on disk, beside the indexes: where the slices of video begin, so that a restart
 //! does not read the media again to find them.
 //!
-//! A record holds the cuts of all segments that begin in one region of an object. It is named by
-//! the version of the object and by the digest of its index, and it is used for no other.
+//! A record holds the cuts of all segments that begin in the same 64 MiB of an object. Its name
+//! contains the version of the object and the digest of its index, so it is used for no other
+//! version or index.
 
 use crate::title::indexed::IndexedObject;
 use latemux_cache::Records;
@@ -14,38 +15,37 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Changes whenever [`latemux_protect::CutReader`] finds other cuts in the same media, and with the
 /// layout of records.
 const FORMAT: u32 = 1;
-/// Size of a region in bytes. Segments that begin in the same region of an object share a record. A
-/// record for each segment would take a block of the disk each, and one for the whole object would
-/// be written anew with each segment.
-const REGION: u64 = 64 << 20;
-/// Most regions of an object whose cuts are kept on disk: those of its first TiB. A purge removes
-/// each of them, and storage may state any size.
-const MOST_REGIONS: u64 = 1 << 14;
+/// Bytes of an object whose segments share a record: those segments that begin in them. A record
+/// for each segment would take a whole block of the disk, and one for the whole object would be
+/// written anew with each segment.
+const RECORD_SPAN: u64 = 64 << 20;
+/// Most records of an object on disk: those of its first TiB. A purge removes each of them, and
+/// storage may state any size.
+const MOST_RECORDS: u64 = 1 << 14;
 
-/// The cuts of the segments that begin in one region of an object.
+/// The cuts of one record.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Region(BTreeMap<u128, FoundCuts>);
+pub(crate) struct CutRecord(BTreeMap<u128, FoundCuts>);
 
-/// Returns the number of the region in which samples begin.
-pub(crate) fn region_of(samples: &CutSamples) -> u64 {
-    samples.offset / REGION
+/// Returns the number of the record with the cuts of samples.
+pub(crate) fn record_number(samples: &CutSamples) -> u64 {
+    samples.offset / RECORD_SPAN
 }
 
-impl Region {
+impl CutRecord {
     /// Returns the cuts of samples.
     pub(crate) fn get(&self, samples: &CutSamples) -> Option<&FoundCuts> {
         self.0.get(&samples.digest)
     }
 
-    /// Returns the same region with the cuts of further samples.
+    /// Returns the same record with the cuts of further samples.
     pub(crate) fn with(&self, samples: &CutSamples, cuts: FoundCuts) -> Self {
         let mut all = self.0.clone();
         all.insert(samples.digest, cuts);
         Self(all)
     }
 
-    /// Returns the same region with the cuts of another one. Of the same samples, checked cuts
-    /// stay.
+    /// Returns the same record with the cuts of another one. Checked cuts are not replaced.
     pub(crate) fn joined(mut self, other: &Self) -> Self {
         for (digest, cuts) in &other.0 {
             if !self.0.get(digest).is_some_and(FoundCuts::is_checked) {
@@ -74,7 +74,8 @@ impl Region {
         out
     }
 
-    /// Decodes a region. Records have a checksum, so anything else is a mistake of this program.
+    /// Decodes a record. Records have a checksum, so bytes that cannot be decoded are a mistake of
+    /// this program.
     fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut all = BTreeMap::new();
         while !bytes.is_empty() {
@@ -90,39 +91,39 @@ impl Region {
     }
 }
 
-/// Reads the cuts of a region from disk.
-pub(crate) async fn read(records: &Records, object: &IndexedObject, region: u64) -> Option<Region> {
-    let name = name(object, region)?;
+/// Reads a record from disk.
+pub(crate) async fn read(records: &Records, object: &IndexedObject, number: u64) -> Option<CutRecord> {
+    let name = name(object, number)?;
     let bytes = records.find(&name).await?;
-    let found = Region::from_bytes(&bytes);
+    let found = CutRecord::from_bytes(&bytes);
     if found.is_none() {
         records.discard(&name);
     }
     found
 }
 
-/// Writes the cuts of a region to disk in the background, in place of those before.
-pub(crate) fn write(records: &Records, object: &IndexedObject, number: u64, region: Arc<Region>) {
+/// Writes a record to disk in the background, in place of the one before.
+pub(crate) fn write(records: &Records, object: &IndexedObject, number: u64, record: Arc<CutRecord>) {
     if let Some(name) = name(object, number) {
-        records.put(name, region.heap_bytes() as u64, move || region.to_bytes());
+        records.put(name, record.heap_bytes() as u64, move || record.to_bytes());
     }
 }
 
 /// Removes all cuts of an object from disk.
 pub(crate) fn remove(records: &Records, object: &IndexedObject) {
-    for region in 0..(object.version.size / REGION + 1).min(MOST_REGIONS) {
-        if let Some(name) = name(object, region) {
+    for number in 0..(object.version.size / RECORD_SPAN + 1).min(MOST_RECORDS) {
+        if let Some(name) = name(object, number) {
             records.forget(&name);
         }
     }
 }
 
-/// Returns the name of a region's record. `None` for an object whose version has neither ETag nor
-/// modification time, because a later process could not detect a change, and for regions behind
-/// the first TiB.
-fn name(object: &IndexedObject, region: u64) -> Option<Vec<u8>> {
+/// Returns the name of a record. `None` for an object whose version has neither ETag nor
+/// modification time, because a later process could not detect a change, and for records beyond the
+/// first TiB.
+fn name(object: &IndexedObject, number: u64) -> Option<Vec<u8>> {
     let Version { etag, size, modified } = &object.version;
-    if !object.version.is_reliable() || region >= MOST_REGIONS {
+    if !object.version.is_reliable() || number >= MOST_RECORDS {
         return None;
     }
     let storage = object.source.storage.describe();
@@ -135,9 +136,9 @@ fn name(object: &IndexedObject, region: u64) -> Option<Vec<u8>> {
     }
     name.extend(size.to_le_bytes());
     name.extend(modified.unwrap_or_default().to_le_bytes());
-    // The parameter sets are in the index, which an index MP4 may state otherwise.
+    // The index holds the parameter sets, and those of an index MP4 may differ from the media's.
     name.extend(object.index.fingerprint.to_le_bytes());
-    name.extend(region.to_le_bytes());
+    name.extend(number.to_le_bytes());
     Some(name)
 }
 
@@ -153,26 +154,26 @@ mod tests {
     }
 
     fn samples(digest: u128) -> CutSamples {
-        CutSamples { object: 0, digest, offset: 3 * REGION - 1 }
+        CutSamples { object: 0, digest, offset: 3 * RECORD_SPAN - 1 }
     }
 
-    fn packed(region: &Region) -> Vec<(u128, Arc<PackedCuts>)> {
-        region.0.iter().map(|(digest, found)| (*digest, found.cuts.clone())).collect()
+    fn packed(record: &CutRecord) -> Vec<(u128, Arc<PackedCuts>)> {
+        record.0.iter().map(|(digest, found)| (*digest, found.cuts.clone())).collect()
     }
 
     #[test]
-    fn regions_are_read_as_they_were_written() {
-        assert_eq!(region_of(&samples(1)), 2);
-        let one = Region::default().with(&samples(1), FoundCuts::in_media(cuts(5)));
+    fn records_are_read_as_they_were_written() {
+        assert_eq!(record_number(&samples(1)), 2);
+        let one = CutRecord::default().with(&samples(1), FoundCuts::in_media(cuts(5)));
         let both = one.with(&samples(2), FoundCuts::in_media(cuts(70_000)));
         let bytes = both.to_bytes();
-        assert_eq!(Region::from_bytes(&bytes).map(|read| packed(&read)), Some(packed(&both)));
+        assert_eq!(CutRecord::from_bytes(&bytes).map(|read| packed(&read)), Some(packed(&both)));
         assert_eq!(packed(&one.clone().joined(&both)), packed(&both));
         assert_eq!(packed(&one), [(1, cuts(5))]);
         assert!(one.get(&samples(1)).is_some() && one.get(&samples(2)).is_none());
         assert!(both.heap_bytes() > one.heap_bytes() && one.heap_bytes() > 24);
         for end in 1..bytes.len() {
-            let read = Region::from_bytes(&bytes[..end]);
+            let read = CutRecord::from_bytes(&bytes[..end]);
             assert!(read.is_none_or(|read| packed(&read) == packed(&one)), "{end}");
         }
     }
@@ -180,13 +181,14 @@ mod tests {
     #[test]
     fn cuts_that_were_not_compared_with_the_media_are_not_written() {
         let stated = FoundCuts { cuts: cuts(5), check: Some(Arc::default()) };
-        let region = Region::default().with(&samples(1), stated.clone());
-        assert!(region.to_bytes().is_empty());
+        let record = CutRecord::default().with(&samples(1), stated.clone());
+        assert!(record.to_bytes().is_empty());
         // They do not replace cuts of the media, but are replaced by them.
-        let found = Region::default().with(&samples(1), FoundCuts::in_media(cuts(6)));
-        assert_eq!(packed(&found.clone().joined(&region)), [(1, cuts(6))]);
-        assert_eq!(packed(&region.clone().joined(&found)), [(1, cuts(6))]);
-        let both = region.with(&samples(2), FoundCuts::in_media(cuts(7)));
-        assert_eq!(Region::from_bytes(&both.to_bytes()).map(|read| packed(&read)), Some(vec![(2, cuts(7))]));
+        let found = CutRecord::default().with(&samples(1), FoundCuts::in_media(cuts(6)));
+        assert_eq!(packed(&found.clone().joined(&record)), [(1, cuts(6))]);
+        assert_eq!(packed(&record.clone().joined(&found)), [(1, cuts(6))]);
+        let both = record.with(&samples(2), FoundCuts::in_media(cuts(7)));
+        let read = CutRecord::from_bytes(&both.to_bytes());
+        assert_eq!(read.map(|read| packed(&read)), Some(vec![(2, cuts(7))]));
     }
 }

@@ -169,7 +169,7 @@ async fn a_purge_removes_the_cuts_on_disk() {
         get(node.server.address, &url).await;
     }
     node.records.flush().await;
-    assert_eq!(node.records.figures().values, 2, "an index, and the cuts of the only region");
+    assert_eq!(node.records.figures().values, 2, "an index, and one record of cuts");
     let purged = send(node.server.admin, Method::POST, "/purge?base=lighthouse.mp4", &[]).await.unwrap();
     assert_eq!(purged.status, 200);
     node.records.flush().await;
