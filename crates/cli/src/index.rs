@@ -1,5 +1,5 @@
-//! `latemux index`: writes an index MP4 of a file, from its headers alone unless it also states
-//! cuts.
+//! `latemux index`: writes an index MP4 for a file. Reads only the headers of the file, unless the
+//! index MP4 also states cuts.
 
 use crate::{
     location::{error_at, relative},
@@ -14,7 +14,7 @@ use latemux_index::title::refusal;
 use latemux_origin::{CutBoxMade, Error, MediaOfIndex, make_cut_box, relative_url};
 use latemux_storage::{Options, Version, open_object, write::destination};
 
-/// Write an index MP4: a small file that makes the first request of a title fast
+/// Write an index MP4: a small file that makes the first request for a title fast
 ///
 /// It holds the sample tables of a media file, and points at the media. Servers use it instead of
 /// the media file's own tables.
@@ -25,19 +25,19 @@ pub(crate) struct Index {
     /// Output: a path, or s3://…, gs://… or az://… [default: movie.index.mp4 beside the file]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
-    /// Path or URL of the media, to be written into the index. Needed if the media is not in the
-    /// folder of the index or below it. Servers must be configured to allow this location
+    /// Path or URL of the media, to be written into the index MP4. Needed if the media is not in
+    /// the folder of the index MP4 or below it. Servers must be configured to allow this location
     #[arg(long, value_name = "URL")]
     pub(crate) location: Option<String>,
-    /// Also state where the slices of the video begin, so that servers need not read a segment
-    /// before they encrypt it. Reads the whole file; takes some 5 bytes a video frame
+    /// Also state where the slices of the video begin, so that servers can encrypt a segment
+    /// without reading it first. Reads the whole file; adds 5 to 10 bytes for each video frame
     #[arg(long)]
     pub(crate) cuts: bool,
     #[command(flatten)]
     pub(crate) storage: StorageFlags,
 }
 
-/// Writes the index completely, or not at all.
+/// Writes the index MP4 completely, or not at all.
 pub(crate) fn run(flags: &Index) -> Result<()> {
     let options = flags.storage.options();
     let output = flags.output.clone().unwrap_or_else(|| default_output(&flags.source));
@@ -69,9 +69,9 @@ pub(crate) fn run(flags: &Index) -> Result<()> {
         if flags.cuts {
             let made = cut_box(&flags.source, &source.version, &file, &options).await?;
             bytes_read += made.bytes_read;
-            of_cuts = format!("; {} bytes of it are the cuts of {} frames", made.bytes.len(), made.samples);
+            of_cuts = format!("; the cuts of {} frames take {} bytes", made.samples, made.bytes.len());
             if made.unknown > 0 {
-                of_cuts += &format!(", without {} whose slices were not found", made.unknown);
+                of_cuts += &format!(", and the slices of {} more were not found", made.unknown);
             }
             file = [&*file, &made.bytes].concat().into();
         }
@@ -98,7 +98,7 @@ async fn cut_box(source: &str, version: &Version, file: &Bytes, options: &Option
     })
 }
 
-/// Returns the name of the index beside a file: `movie.index.mp4` for `movie.mp4`.
+/// Returns the name of the index MP4 beside a file: `movie.index.mp4` for `movie.mp4`.
 fn default_output(source: &str) -> String {
     let source = source.split(['?', '#']).next().filter(|_| source.contains("://")).unwrap_or(source);
     let (folder, name) = source.rsplit_once('/').map_or(("", source), |(folder, name)| (folder, name));
