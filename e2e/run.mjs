@@ -1,6 +1,7 @@
-// Runs the tests of players: `run.mjs FILE…`. Two cores cannot always keep four players in time, so
-// a few tests that fail are run again, each alone. Those that then pass are named, in the file
-// `LATEMUX_SKIPPED` as well: each of them is a bug to find. A test that fails twice has failed.
+// Runs the tests of players: `run.mjs FILE…`. Two cores cannot always run four players in real
+// time, so a few tests that fail are run again, each alone. Those that then pass are named in the
+// output and in the file that `LATEMUX_SKIPPED` names, because each of them is a bug to find. A
+// test that fails twice has failed.
 
 import { appendFile } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -8,7 +9,7 @@ import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
 
-/** With more failures than these, the product is broken, and nothing is run again. */
+/** If more tests than these fail, the product is broken, and none is run again. */
 const MOST_RUN_AGAIN = 3;
 
 /** Runs tests and prints their results. Returns the failed ones, and how many passed. */
@@ -32,13 +33,16 @@ async function results(options, output) {
 
 const escaped = (name) => name.replaceAll(/[.*+?^${}()|[\]\\/]/g, "\\$&");
 
-/** True if a test that failed passes alone. */
+/** Returns true if a test that failed passes when it is run alone. */
 async function passesAlone({ file, name }, output) {
   const { failed, passed } = await results({ files: [file], testNamePatterns: [new RegExp(`^${escaped(name)}$`)] }, output);
   return failed.length === 0 && passed > 0;
 }
 
-/** Runs the test files. Returns true if all tests passed in the end, and the tests run again. */
+/**
+ * Runs the test files. Returns true if all tests passed in the end, and the names of those that
+ * passed only when run again.
+ */
 export async function runTests(files, output = process.stdout) {
   const { failed, passed } = await results({ files }, output);
   if (failed.length === 0) return { passed: passed > 0, again: [] };

@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 
 /**
- * Runs in the page. Keeps all cues that the text tracks ever hold, since some players drop those
- * that are not near, and the times at which lines are drawn by the player itself.
+ * Runs in the page. Keeps all cues that the text tracks ever hold, since some players drop cues far
+ * from the current time. Also keeps the lines that the player draws itself, with the times of the
+ * video.
  */
 function collect() {
   const SAME = 0.002;
@@ -51,8 +52,9 @@ function collect() {
 
   window.textSeen = {
     /**
-     * Returns each line with the times in seconds between which it is held, by start. A cue may be
-     * cut where a segment ends. Its parts adjoin, or the first one is made longer by the player.
+     * Returns each line with the times in seconds between which its cue lasts, sorted by start. A
+     * cue may be cut where a segment ends: its parts are joined here. They adjoin, or the player
+     * has made the first one longer.
      */
     held() {
       const all = [...seen.values()].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
@@ -84,8 +86,8 @@ export const watchText = (viewer) => viewer.page.evaluate(collect);
 
 /**
  * Waits until the player has held these cues and no others, each once, at their times to the
- * millisecond. If `latest` is given, all of them may be later by one constant up to this time in
- * seconds: that by which the player or the protocol shows the frames later, too.
+ * millisecond. All of them may be later by the same time, at most `latest` seconds: by that time,
+ * the player or the protocol also shows the frames later.
  */
 export async function holdsCues(viewer, cues, latest = 0) {
   const want = lined(cues);
@@ -108,7 +110,7 @@ export async function holdsCues(viewer, cues, latest = 0) {
 }
 
 /**
- * Waits until the player has held these cues, among others. All of them may be `latest` seconds
+ * Waits until the player has held these cues, among others. Each may be up to `latest` seconds
  * later.
  */
 export const holdsSome = (viewer, cues, latest = 0) =>
@@ -123,17 +125,14 @@ export const holdsSome = (viewer, cues, latest = 0) =>
     { want: lined(cues), latest },
   );
 
-/** Returns the cues that are shown at a time in seconds. */
-const shownAt = (cues, time) => cues.filter(([from, to]) => from <= time && time < to);
-
 /**
  * Seeks to a time in seconds, and waits until the player has held the cues that are shown there. If
- * `isDrawn`, waits until dash.js has drawn their lines since the seek, too. Without these waits, a
- * seek away could come before the player requests the text, and some players never request what was
- * skipped (docs/limits.md).
+ * `isDrawn` is true, also waits until dash.js has drawn their lines after the seek. Without these
+ * waits, the next seek could come before the player requests the text, and some players never
+ * request text that was skipped (docs/limits.md).
  */
 export async function seekToCues(viewer, cues, time, latest, isDrawn = false) {
-  const shown = shownAt(cues, time);
+  const shown = cues.filter(([from, to]) => from <= time && time < to);
   const first = await viewer.page.evaluate(() => window.textSeen.drawn.length);
   await viewer.seek(time);
   await holdsSome(viewer, shown, latest);

@@ -1,18 +1,18 @@
 //! The box of an index MP4 that states the cuts of its media: a `uuid` box at the end of the file.
 //!
 //! The cuts of all video samples are grouped by *region*: the MiB of the media object in which a
-//! sample starts. This depends neither on tracks nor on the segment grid. The box starts with one
-//! entry for each region, so the cuts of a segment take two small reads: its entries, and its
-//! regions.
+//! sample starts. The groups depend neither on tracks nor on the segment grid. The box starts with
+//! one entry for each region, so the cuts of a segment take two small reads: the entries of its
+//! regions, and their cuts.
 //!
 //! Each region has a checksum that also covers the digest of the `moov` in the same file. Bytes
-//! that are damaged, cut off or of another index MP4 are therefore not used. A checksum does not
-//! prove that cuts are right: whoever uses them compares them with the media.
+//! that are damaged, missing or from another index MP4 are therefore not used. A checksum does not
+//! prove that cuts are right, so code that uses them compares them with the media.
 //!
 //! ```text
 //! size u32, 'uuid', user type [16], version and flags u32, number of regions u32
-//! of each region: start in the box u32, length u32, checksum u64      (all big-endian)
-//! of each region, of each sample in the order of their offsets: distance from the sample before,
+//! for each region: start in the box u32, length u32, checksum u64     (all big-endian)
+//! for each region, for each sample in the order of their offsets: distance from the sample before,
 //!     number of cuts, clear bytes and data of each cut                (groups of 7 bits)
 //! ```
 
@@ -34,11 +34,11 @@ const FORMAT: u32 = 1;
 /// Extended type of the box.
 const USERTYPE: [u8; 16] =
     [0x5c, 0x1f, 0x83, 0x0a, 0x9e, 0x6d, 0x4b, 0x27, 0xb1, 0x48, 0x7d, 0x02, 0xc6, 0x95, 0x3e, 0xda];
-/// Size of all before the entries in bytes.
+/// Size in bytes of everything before the entries.
 const HEAD: u64 = 8 + 16 + 8;
-/// Size of an entry in bytes.
+/// Size in bytes of an entry.
 const ENTRY: usize = 4 + 4 + 8;
-/// Most bytes of the cuts of one region. Samples of 100 bytes take some 50 kB.
+/// Most bytes that the cuts of one region may take. Those of samples of 100 bytes take some 50 kB.
 const MOST_BYTES: u32 = 256 << 10;
 
 /// Collects the cuts of an object's samples for a box.
@@ -78,8 +78,8 @@ impl CutBoxWriter {
         self.samples.is_empty()
     }
 
-    /// Returns the box, or `None` for cuts of 4 GiB or more. Regions with too many cuts are left
-    /// out.
+    /// Returns the box, or `None` if it would have 4 GiB or more. The box has no cuts for regions
+    /// with too many of them.
     pub fn finish(self) -> Option<Vec<u8>> {
         let regions = self.samples.last_key_value().map_or(0, |(offset, _)| offset / REGION + 1);
         let mut start = u32::try_from(HEAD + regions.checked_mul(ENTRY as u64)?).ok()?;
@@ -213,7 +213,7 @@ pub struct StatedCuts<'a>(Vec<(u64, &'a [u8])>);
 
 impl StatedCuts<'_> {
     /// Returns the cuts of samples, each given by its offset in the media object and its size.
-    /// Returns `None` if those of a sample are not stated, or are not as long as the sample.
+    /// Returns `None` if the cuts of a sample are not stated, or do not add up to its size.
     pub fn of(&self, samples: impl Iterator<Item = (u64, u32)>) -> Option<PackedCuts> {
         let mut packed = PackedCuts::default();
         let mut cuts = Vec::new();

@@ -1,4 +1,4 @@
-//! Cuts of a segment, with the place where they were found: in the media, or in an index MP4.
+//! Cuts of a segment, which were found in the media or stated by an index MP4.
 
 use crate::PackedCuts;
 use std::sync::{
@@ -11,8 +11,8 @@ use std::sync::{
 pub struct FoundCuts {
     /// The cuts.
     pub cuts: Arc<PackedCuts>,
-    /// The check of cuts that were not found in the media itself. While it is open, each response
-    /// compares them with the media.
+    /// The check of cuts that an index MP4 states. Until it matches, each response compares them
+    /// with the media. `None` for cuts that were found in the media.
     pub check: Option<Arc<CutCheck>>,
 }
 
@@ -22,7 +22,7 @@ impl FoundCuts {
         Self { cuts, check: None }
     }
 
-    /// Returns true if the cuts are those of the media.
+    /// Returns true if the cuts are known to be those of the media.
     pub fn is_checked(&self) -> bool {
         self.check.as_ref().is_none_or(|check| check.matches())
     }
@@ -36,18 +36,18 @@ pub struct CutCheck {
 }
 
 impl CutCheck {
-    /// Creates an open check. `differs` is shared by all segments of an object: if the cuts of one
-    /// are wrong, those of no other are used.
+    /// Creates a check that has no result yet. `differs` is shared by all segments of an object:
+    /// once stated cuts of one segment are wrong, those of the others are not used either.
     pub fn new(differs: Arc<AtomicBool>) -> Self {
         Self { matches: AtomicBool::new(false), differs }
     }
 
-    /// Returns true if the media of the whole segment had these cuts.
+    /// Returns true if the whole segment was compared, and its media had these cuts.
     pub fn matches(&self) -> bool {
         self.matches.load(Relaxed)
     }
 
-    /// Returns true if the media of some segment of the object had other cuts.
+    /// Returns true if the media of any segment of the object had other cuts than stated.
     pub fn differs(&self) -> bool {
         self.differs.load(Relaxed)
     }

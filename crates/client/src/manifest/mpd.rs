@@ -1,11 +1,11 @@
-//! The elements and attributes of an MPD that players need (ISO/IEC 23009-1 §5.3), as they are
-//! stated. All others are ignored.
+//! The elements and attributes of an MPD that players need (ISO/IEC 23009-1 §5.3), as the MPD
+//! states them. All others are ignored.
 
 use super::xml::{children, number};
 use crate::manifest_error::ManifestError;
 use roxmltree::Node;
 
-/// The namespace of references to periods in documents of their own.
+/// The namespace of `href`, which refers to a period in another document.
 const XLINK: &str = "http://www.w3.org/1999/xlink";
 
 /// `MPD`.
@@ -54,7 +54,7 @@ pub(super) struct Representation {
     pub(super) addressing: Stated,
 }
 
-/// What a set or a representation states of its media.
+/// Media type and codecs, as an adaptation set or a representation states them.
 #[derive(Debug)]
 pub(super) struct Coding {
     pub(super) content_type: Option<String>,
@@ -62,7 +62,7 @@ pub(super) struct Coding {
     pub(super) codecs: Option<String>,
 }
 
-/// The addressing of segments that one level states.
+/// The addressing of segments, as a period, an adaptation set or a representation states it.
 #[derive(Debug)]
 pub(super) struct Stated {
     pub(super) template: Option<SegmentTemplate>,
@@ -118,7 +118,7 @@ pub(super) struct SegmentUrl {
     pub(super) range: Option<String>,
 }
 
-/// `S`: segments of one duration.
+/// `S`: consecutive segments of the same duration.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct S {
     pub(super) t: Option<u64>,
@@ -296,7 +296,8 @@ fn duration(text: &str) -> Option<f64> {
     Some(date + sum(time, [('H', 3600.0), ('M', 60.0), ('S', 1.0)])?)
 }
 
-/// Returns the sum of numbers, each followed by its unit, in the order of `units`.
+/// Returns the sum in seconds of numbers, each followed by its unit. `units` gives the seconds of
+/// each unit, and the order that the units must have.
 fn sum(text: &str, units: [(char, f64); 3]) -> Option<f64> {
     let mut rest = text;
     let mut sum = 0.0;

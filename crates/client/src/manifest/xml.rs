@@ -1,4 +1,4 @@
-//! Reading XML.
+//! Reads XML documents and their attributes.
 
 use super::limits::MAX_SEGMENTS;
 use crate::manifest_error::ManifestError;

@@ -1,31 +1,32 @@
-//! The place of the box with cuts in an index MP4: behind the `moov`, at the end of the file.
+//! The place of the cut box in an index MP4: after the `moov`, at the end of the file.
 //!
-//! The index does not read the box. Its bytes and its size go into no digest, so a title has the
+//! Indexing does not read the box. Its bytes and its size go into no digest, so a title has the
 //! same responses with and without it.
 
 use latemux_isobmff::header::BoxHeader;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The bytes behind the `moov` of an index MP4 of this program. They may be a box with cuts.
+/// The bytes after the `moov` of an index MP4 that latemux wrote. They may be a cut box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutBoxPlace {
-    /// Place of the first byte in the index MP4.
+    /// Offset of the first byte in the index MP4.
     pub offset: u64,
     /// Number of bytes, up to the end of the index MP4.
     pub size: u64,
-    /// Digest of the `moov` to which the cuts must belong. It covers the stamp of the media.
+    /// Digest of the `moov` to which the cuts must belong. It covers the stamp that the `moov` has
+    /// of the media.
     pub moov: u128,
 }
 
 impl CutBoxPlace {
-    /// Returns the place behind a `moov`, or `None` if it ends the object.
+    /// Returns the place after a `moov` that ends at `end`, or `None` if the object ends there too.
     pub(crate) fn behind(moov: &[u8], end: u64, object_size: u64) -> Option<Self> {
         let size = object_size.checked_sub(end).filter(|size| *size > 0)?;
         Some(Self { offset: end, size, moov: xxh3_128(moov) })
     }
 
-    /// Returns the place of a box that is to be appended to an index MP4. Its size is 0. Returns
+    /// Returns the place at which a box can be appended to an index MP4, with size 0. Returns
     /// `None` for bytes that do not end with a `moov`.
     pub fn at_end_of(index_file: &[u8]) -> Option<Self> {
         let mut at = 0;

@@ -1,4 +1,5 @@
-//! Cuts that an index MP4 states, so that no media need be read before the plan of a segment.
+//! Looks up cuts that an index MP4 states, so that no media need be read before a segment is
+//! planned.
 
 use crate::{
     observe::metrics::{LookedUp, StatedCuts},
@@ -20,16 +21,17 @@ use std::{
     },
 };
 
-/// Most regions that are read for one segment besides those that its bytes fill. A segment whose
-/// samples lie further apart is read itself.
+/// Regions that may be read for one segment beyond twice those that its bytes fill. If its samples
+/// lie further apart, the segment itself is read.
 const MOST_GAPS: u64 = 16;
-/// Bytes that a cache may read along, for the segments that follow.
+/// Shortest reach of a read of cuts, in bytes. A cache thus gets the cuts of the segments that
+/// follow, too.
 const READ_ALONG: u64 = 64 << 10;
 
-/// Looks up the cuts of samples in the index MP4 of their object. Returns `None` if it does not
-/// state them: then the media must be read. Failures of storage are ignored for the same reason.
+/// Looks up the cuts of samples in the index MP4 of their object. Returns `None` if the index MP4
+/// does not state them or cannot be read: the media is then read instead.
 ///
-/// The cuts are not known to be right, so the response that uses them compares them with the media.
+/// The cuts may be wrong, so the response that uses them compares them with the media.
 pub(super) async fn find(
     object: &IndexedObject,
     needs: &NeedsCuts,
@@ -38,7 +40,7 @@ pub(super) async fn find(
     let cut_box = object.cut_box.as_ref()?;
     if cut_box.differs.load(Relaxed) {
         counts.count_look_up(LookedUp::Differs);
-        warn(object, cut_box, "cuts of it are not those of the media");
+        warn(object, cut_box, "some of its cuts are not those of the media");
         return None;
     }
     match look_up(object, cut_box, needs).await {

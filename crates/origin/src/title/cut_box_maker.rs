@@ -1,5 +1,4 @@
-//! Makes the box with cuts for an index MP4: reads the video of the media once, and finds its
-//! slices.
+//! Makes the cut box of an index MP4: reads the video of the media once, and finds its slices.
 
 use crate::{Error, title::index_reader::read_whole};
 use bytes::Bytes;
@@ -13,10 +12,10 @@ use latemux_protect::{CutReader, cut_box::CutBoxWriter, cuts::Cut};
 use latemux_storage::{Key, ObjectMeta, ReadRequest, Storage, Version};
 use std::iter::Peekable;
 
-/// Bytes of media that are read at once. A larger sample is read whole.
+/// Bytes of media in one read. A larger sample takes one larger read.
 const READ: u64 = 8 << 20;
 
-/// A box with cuts, to be appended to the index MP4 that it was made for.
+/// A cut box, to be appended to the index MP4 that it was made for.
 #[derive(Debug)]
 pub struct CutBoxMade {
     /// The box. Empty for media without video that can be cut.
@@ -42,15 +41,16 @@ pub struct MediaOfIndex<'a> {
     pub name: &'a str,
 }
 
-/// Makes the box with the cuts of all video of an index MP4. `progress` is called with the number
-/// of bytes read so far.
+/// Makes the cut box for all video of an index MP4. `progress` is called with the number of bytes
+/// read so far.
 ///
-/// Cuts are found anew from each sync sample on, because segments start there. A sample whose
-/// slices are not found so has no cuts. A server then reads the segment itself.
+/// The search starts anew at each sync sample, because segments start there. If the slices of a
+/// sample are not found, neither that sample nor those after it, up to the next sync sample, get
+/// cuts. A server then reads the segment itself.
 ///
 /// # Errors
 /// - [`Error::Storage`] for a failed read, or media that has another version
-/// - [`Error::Index`] for an index MP4 that cannot be read, or cuts of more than 4 GiB
+/// - [`Error::Index`] for an index MP4 that cannot be read, or a cut box of 4 GiB or more
 pub async fn make_cut_box(
     media: MediaOfIndex<'_>,
     index_file: &Bytes,
@@ -68,7 +68,7 @@ pub async fn make_cut_box(
     let mut window = ObjectBytes { offset: 0, bytes: Bytes::new() };
     let mut bytes_read = 0;
     let mut cuts = Vec::new();
-    // Tracks are cut side by side, in the order of their samples in the file.
+    // The samples of all tracks are cut in the order in which they lie in the file.
     while let Some((track, sample)) = next_sample(&mut tracks) {
         if writer.has(sample.offset) {
             continue;
@@ -103,12 +103,14 @@ impl MediaOfIndex<'_> {
 struct VideoTrack<'a> {
     codec: &'a Codec,
     samples: Peekable<Box<dyn Iterator<Item = Sample> + Send + 'a>>,
-    /// Reader since the last sync sample, or `None` if a sample behind that could not be cut.
+    /// Reader that started at the last sync sample, or `None` if a sample since then could not be
+    /// cut.
     reader: Option<CutReader>,
 }
 
 impl<'a> VideoTrack<'a> {
-    /// Returns `None` for other tracks, and for video of a codec without slices.
+    /// Returns `None` for tracks that are not video, have no sample table, or whose codec has no
+    /// slices.
     fn new(track: &'a Track) -> Option<Self> {
         let Samples::Table(table) = &track.samples else { return None };
         CutReader::new(&track.codec).filter(|_| track.kind == TrackKind::Video)?;
