@@ -7,7 +7,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Release.Name | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
-{{/* Mebibytes that a pod needs: 1.1 times the budgets, and 64. */}}
+{{/* MiB that a pod needs: 1.1 times the sum of the budgets, plus 64. */}}
 {{- define "latemux.memory" -}}
 {{- $sum := 0 }}
 {{- range .Values.memory }}{{ $sum = add $sum (int .) }}{{ end }}
