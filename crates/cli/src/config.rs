@@ -29,8 +29,8 @@ pub(crate) struct Config {
     /// can reach its folder may use. A client of a socket counts as `127.0.0.1`.
     pub(crate) listen: ListenAddresses,
     /// Address and port of metrics, health checks and purging, or `unix:/path` for a Unix socket
-    /// that only the user of the process may use. Without it, metrics and purging are not served.
-    /// Clients should not be able to reach it.
+    /// that only the user of the process may use. Without this key, metrics and purging are not
+    /// served. Clients must not be able to reach this address.
     pub(crate) admin: Option<ListenAddress>,
     /// File that holds a token of at least 16 characters. Requests to the admin address, except for
     /// health checks, need it as `Authorization: Bearer TOKEN`. Since 0.2.0.

@@ -31,9 +31,9 @@ pub struct OriginConfig {
     #[serde(with = "TimeSpan")]
     pub segment_duration: Duration,
     /// Age after which the index of a title in memory is compared with storage before a manifest is
-    /// served. Segments need no such check, because their reads name the version of the object. A
-    /// file or title that is missing or cannot be served is looked for again after a tenth of this
-    /// time.
+    /// served. Segments need no such check, because their reads name the version of the object. If
+    /// a file or title was missing or could not be served, it is looked for again after a tenth of
+    /// this time.
     #[serde(with = "TimeSpan")]
     pub recheck_after: Duration,
     /// Time after the last successful comparison of a title with storage in which its manifests are
@@ -42,8 +42,9 @@ pub struct OriginConfig {
     #[serde(with = "TimeSpan")]
     pub stale_if_error: Duration,
     /// Time for which all requests to storage must have failed before `/healthz/ready` gives status
-    /// 503, until storage answers again. With `0s` it never does: titles in memory and cached
-    /// segments can be served without storage. Since 0.2.0.
+    /// 503. It does so until storage answers again. With `0s`, failures after the start never make
+    /// it give status 503, since titles in memory and cached segments can be served without
+    /// storage. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub unready_after: Duration,
     /// Longest time to index a title.
@@ -171,9 +172,9 @@ pub struct SourcesConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LibraryConfig {
-    /// Folders whose media files are listed as one title: `by-name` those whose files are named as
-    /// renditions of one film, `always` all with at most `max_objects` files, `never` none. Since
-    /// 0.2.0.
+    /// Folders whose media files are listed as one title. `by-name`: folders whose files are named
+    /// as renditions of one film. `always`: all folders with at most `max_objects` files. `never`:
+    /// none. Since 0.2.0.
     #[serde(with = "text")]
     pub folders: FolderTitles,
 }
@@ -183,8 +184,9 @@ pub struct LibraryConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct TextConfig {
     /// If true, files of text beside a single media file are tracks of its title, such as
-    /// `film.eng.srt` beside `film.mp4`. Storage then lists the folder of the file whenever the
-    /// title is loaded or compared. Nodes behind the same URLs need the same value. Since 0.2.0.
+    /// `film.eng.srt` beside `film.mp4`. The folder of the file is then listed whenever the title
+    /// is loaded or compared with storage. Nodes behind the same URLs need the same value. Since
+    /// 0.2.0.
     pub beside: bool,
 }
 

@@ -41,15 +41,15 @@ pub struct Options {
     /// If true, connections are kept open for further requests. If false, each request opens its
     /// own.
     pub reuse_connections: bool,
-    /// Connections to the HTTP server or object store that is served which are opened before
-    /// requests need them, from the start on. One that is used, or that the server closes, is
-    /// replaced. 0 opens none. Since 0.2.0.
+    /// Number of connections to the served HTTP server or object store that are opened before
+    /// requests need them, from the start on. A connection that a request takes, or that the server
+    /// closes, is replaced. 0 opens none. Since 0.2.0.
     pub connections_ahead: usize,
     /// Most requests in flight to one HTTP server or object store. A request is in flight from its
-    /// start until its body has ended or is dropped. Later requests wait, and clients have their
-    /// turns. The requests for one client address may be at most an eighth of them, or 16 if that
-    /// is more. Slow clients hold their requests open, so a limit below their number delays other
-    /// clients. Reads from a folder are not limited.
+    /// start until its body has ended or is dropped. Further requests wait, and clients get permits
+    /// in turn. All requests for one client address together may be at most an eighth of this
+    /// number, or 16 if that is more. Slow clients hold their requests open, so a limit below the
+    /// number of slow clients delays other clients. Reads from a folder are not limited.
     pub max_in_flight: usize,
     /// Longest time a request waits while `max_in_flight` requests are in flight. Then it fails
     /// with the reason `storage_busy`.
@@ -67,7 +67,7 @@ pub struct Options {
     /// Least size of a chunk. Only reads of at least two chunks are split. Since 0.2.0.
     #[serde(with = "ByteSize")]
     pub chunk: u64,
-    /// A storage with the same objects, asked if the one that is served fails. Other settings are
+    /// A storage with the same objects, which is used if the served one fails. Other settings are
     /// those of `[storage]`.
     pub mirror: Vec<MirrorOptions>,
     /// S3 options that no configuration file can set.

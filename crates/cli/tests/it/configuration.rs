@@ -31,9 +31,9 @@ const ROOT: &str = "cli::Config";
 const HEADER: &str = "\
 # Configuration
 
-`latemux serve --config FILE` reads a TOML file with these keys. Every key has a default, flags override
-the file, and unknown keys are refused. `latemux serve --print-config` prints the resulting configuration.
-[`examples/latemux.toml`](../examples/latemux.toml) is a file with every default.
+`latemux serve --config FILE` reads a TOML file with these keys. Only `source` is needed, in the file or as
+an argument. Flags override the file, and unknown keys are refused. `latemux serve --print-config` prints the
+resulting configuration. [`examples/latemux.toml`](../examples/latemux.toml) is a file with every default.
 
 Durations are written as `500ms`, `4s`, `1.5s`, `2m`, `1h` or `1d`. Sizes are written in bytes or as
 `64KiB`, `256MiB`, `1GiB` or `1TiB`. Both are TOML strings, in quotes.

@@ -11,25 +11,28 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrmRule {
-    /// Patterns such as `films/**`: `*` stands for any characters of a name, `**` also for `/`. A
-    /// rule matches a title if one of its patterns matches the title's base, or the name in storage
-    /// of one of its files. Since 0.2.0.
+    /// Patterns such as `films/**`: `*` stands for any characters but `/`, `**` for any characters.
+    /// A rule matches a title if one of its patterns matches the title's base, or the name in
+    /// storage of one of its files. Since 0.2.0.
     pub titles: Vec<String>,
-    /// Scheme of DASH: `cenc` or `cbcs`. Without a scheme, the form is refused. Since 0.2.0.
+    /// Scheme of DASH: `cenc` or `cbcs`. Without a scheme, requests for DASH are refused. Since
+    /// 0.2.0.
     pub dash: Option<String>,
-    /// Scheme of HLS with TS segments: `sample-aes` or `aes-128`. Without a scheme, the form is
-    /// refused. Since 0.2.0.
+    /// Scheme of HLS with TS segments: `sample-aes` or `aes-128`. Without a scheme, requests for
+    /// this form are refused. Since 0.2.0.
     pub hls_ts: Option<String>,
-    /// Scheme of HLS with CMAF segments: `cbcs`, `cenc` or `aes-128`. Without a scheme, the form is
-    /// refused. Since 0.2.0.
+    /// Scheme of HLS with CMAF segments: `cbcs`, `cenc` or `aes-128`. Without a scheme, requests
+    /// for this form are refused. Since 0.2.0.
     pub hls_fmp4: Option<String>,
-    /// Scheme of Smooth Streaming: `piff`. Without a scheme, the form is refused. Since 0.2.0.
+    /// Scheme of Smooth Streaming: `piff`. Without a scheme, requests for Smooth Streaming are
+    /// refused. Since 0.2.0.
     pub mss: Option<String>,
     /// DRM systems that manifests and init segments name, except with `aes-128`: `widevine`,
-    /// `playready`, `fairplay` and `clearkey`. Without any, `clearkey`. Since 0.2.0.
+    /// `playready`, `fairplay` and `clearkey`. If none is named, it is `clearkey`. Since 0.2.0.
     pub systems: Vec<String>,
-    /// Kinds of tracks that are sent clear on purpose: `audio` and `thumbnails`. Timed text always
-    /// is. Thumbnails are not sent otherwise, since they cannot be encrypted. Since 0.2.0.
+    /// Kinds of tracks that are sent clear on purpose: `audio` and `thumbnails`. Timed text is
+    /// always sent clear. Thumbnails cannot be encrypted, so they are sent only if they are named
+    /// here. Since 0.2.0.
     pub clear: Vec<String>,
     /// Longest part at the start of a title that is sent clear, so that players can start before
     /// they have a licence. A segment is clear only if the next one starts no later than this time.
@@ -37,11 +40,11 @@ pub struct DrmRule {
     /// 0.2.0.
     #[serde(with = "TimeSpan")]
     pub clear_lead: Duration,
-    /// URL at which players get keys, in which `{kid}` stands for the 32 digits of the KID. Without
-    /// it, playlists point at the keys that `serve_keys` serves. Since 0.2.0.
+    /// URL at which players get keys. `{kid}` in it stands for the 32 digits of the KID. Without
+    /// such a URL, playlists point at the keys that `serve_keys` serves. Since 0.2.0.
     pub key_uri: Option<String>,
-    /// Serves keys at `BASE/keys/KID.key`: `env:NAME` to clients that send the token in that
-    /// environment variable, `open` to everybody, which suits demonstrations only. Since 0.2.0.
+    /// Serves keys at `BASE/keys/KID.key`. `env:NAME`: to clients that send the token that this
+    /// environment variable holds. `open`: to everybody, for demonstrations only. Since 0.2.0.
     pub serve_keys: Option<String>,
     /// Settings of FairPlay, allowed only with `fairplay` among `systems`.
     pub fairplay: FairPlayConfig,
@@ -53,13 +56,13 @@ pub struct DrmRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FairPlayConfig {
-    /// URI of keys in playlists. It begins with `skd://` and has `{kid}`, which stands for the 32
-    /// digits of the KID. Keys of CPIX with `HLSSignalingData` keep theirs. Without it,
-    /// `skd://{kid}`. Since 0.2.0.
+    /// URI of keys in playlists, `skd://{kid}` by default. It begins with `skd://` and has `{kid}`,
+    /// which stands for the 32 digits of the KID. Keys from CPIX with `HLSSignalingData` keep the
+    /// URI that it states. Since 0.2.0.
     pub uri: Option<String>,
-    /// IV of keys that state none, which the licence server must send with the key: 32 hexadecimal
-    /// digits, or `kid` for the KID of the key. Without it, titles with such keys for `cbcs` or
-    /// `sample-aes` are refused. Needed with `derive`. Since 0.2.0.
+    /// IV of keys that state none: 32 hexadecimal digits, or `kid` for the KID of the key. The
+    /// licence server must send the same IV with the key. Without this setting, titles with such
+    /// keys for `cbcs` or `sample-aes` are refused. Needed with `derive`. Since 0.2.0.
     pub iv: Option<String>,
 }
 
@@ -91,29 +94,31 @@ pub struct KeysConfig {
     /// title is derived from it and from the title's base. Since 0.2.0.
     pub derive: Option<String>,
     /// CPIX document: a path, or a URL (`https://`). `{title}` in it stands for the base of the
-    /// title. A path without it is read at the start. Since 0.2.0.
+    /// title. A path without `{title}` is read at the start. Since 0.2.0.
     pub cpix: Option<String>,
-    /// Reads the CPIX document `film.cpix` beside `film.mp4` or `film.ism`. Since 0.2.0.
+    /// If true, keys are read from the CPIX document `film.cpix` beside `film.mp4`, `film.ism` or
+    /// the folder `film`. Since 0.2.0.
     pub beside: bool,
-    /// URL with `{title}` that answers with keys in the JSON form of nginx-vod-module. Since 0.2.0.
+    /// URL of a server that returns keys in the JSON form of nginx-vod-module. `{title}` in it
+    /// stands for the base of the title. Since 0.2.0.
     pub json: Option<String>,
     /// URL of a key server that speaks SPEKE 2.0. Since 0.2.0.
     pub speke: Option<String>,
-    /// ID of the content for `speke`, in which `{title}` stands for the base of the title. Without
-    /// it, the base itself. Since 0.2.0.
+    /// ID of the content for `speke`, by default the base of the title. `{title}` in it stands for
+    /// this base. Since 0.2.0.
     pub id: Option<String>,
     /// Keys to request by `speke`: `shared`, or one of `video-1`, `video-2` and `video-3` with one
-    /// of `audio-1` and `audio-2`. Without it, `video-1,audio-1`. Since 0.2.0.
+    /// of `audio-1` and `audio-2`. The default is `video-1,audio-1`. Since 0.2.0.
     pub contract: Option<String>,
-    /// File with the certificates (PEM) that the key server's must be signed by, instead of those
-    /// of the system. Since 0.2.0.
+    /// File with certificates (PEM) of the authorities that may have signed the certificate of the
+    /// key server, instead of those of the system. Since 0.2.0.
     pub ca: Option<PathBuf>,
-    /// File with the certificate (PEM) that is shown to the key server. Since 0.2.0.
+    /// File with the client certificate (PEM) for the key server. Since 0.2.0.
     pub client_cert: Option<PathBuf>,
     /// File with the private key (PEM) of `client_cert`. Since 0.2.0.
     pub client_key: Option<PathBuf>,
-    /// Headers of requests for keys. A value `env:NAME` stands for that environment variable. Since
-    /// 0.2.0.
+    /// Headers of requests for keys. A value `env:NAME` stands for the value of that environment
+    /// variable. Since 0.2.0.
     pub headers: BTreeMap<String, String>,
     /// Region of AWS, such as `eu-central-1`, if the key server is behind an Amazon API Gateway
     /// that checks signatures (SigV4). The access key is in the environment:

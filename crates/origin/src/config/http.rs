@@ -10,10 +10,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Most connections open at one time. If one more client connects, the connection that has been
-    /// without a request for the longest time is closed. If every connection has a request, 64 more
-    /// are accepted for health checks, and other clients wait. The last quarter of the connections
-    /// is kept for addresses with few open connections.
+    /// Most connections open at one time. If one more client connects, a connection without a
+    /// request is closed: one of an address with many connections if there is one, and of these the
+    /// one that has been idle the longest. If every connection has a request, 64 more are accepted
+    /// for health checks, and other clients wait. The last quarter of the connections is reserved
+    /// for addresses with few open connections.
     pub max_connections: usize,
     /// Most connections of one address open at one time. Eight more are accepted for health checks
     /// only, and any beyond these are closed at once. An IPv6 address stands for its /64 network.
@@ -32,7 +33,7 @@ pub struct HttpConfig {
     #[serde(with = "TimeSpan")]
     pub stall_timeout: Duration,
     /// Time after SIGTERM in which connections are still accepted, while `/healthz/ready` gives
-    /// status 503. It should be longer than load balancers take to notice. Since 0.2.0.
+    /// status 503. It should be longer than load balancers take to notice that status. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub drain_delay: Duration,
     /// Lowest rate at which a client must take a response, in bytes a second on average over
@@ -56,7 +57,7 @@ pub struct HttpConfig {
     #[serde(with = "text")]
     pub client_header: HeaderName,
     /// If true, each connection from a trusted proxy must begin with a header of the PROXY
-    /// protocol, version 2. If it does not, it is closed. Since 0.2.0.
+    /// protocol, version 2. A connection without it is closed. Since 0.2.0.
     pub proxy_protocol: bool,
 }
 

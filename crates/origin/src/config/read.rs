@@ -29,14 +29,14 @@ pub struct ReadConfig {
     pub open: usize,
     /// Most requests to storage for one response. A segment that needs more gets an error.
     pub requests: usize,
-    /// Largest segment of which all media is read before its response starts. This concerns only
-    /// segments whose length depends on their media. A larger one gets an error.
+    /// Largest segment of which all media may be read before its response starts. This concerns
+    /// only segments whose length depends on their media. Requests for larger ones get an error.
     #[serde(with = "ByteSize")]
     pub held: u64,
     /// Number of following segments to prefetch into the range cache. 0 disables prefetching.
     pub prefetch: u32,
-    /// Most segments that are prefetched at one time, but no more than an eighth of
-    /// `storage.max_in_flight`.
+    /// Most segments that are prefetched at one time. In any case, no more than an eighth of
+    /// `storage.max_in_flight` are.
     pub prefetch_open: usize,
 }
 
