@@ -22,8 +22,8 @@ use std::{
 /// and checked. The samples are those that the server sends, unchanged. The first failure ends the
 /// capture; the complete fragments received until then stay in FILE.part.
 ///
-/// The extension of the output selects the format: .mp4, .m4v, .m4a or none for an MP4, which any
-/// stream can be saved as; .ts for the packets of HLS; .flv for the tags of HDS.
+/// The extension of the output selects the format. With .mp4, .m4v, .m4a or none, any stream is
+/// saved as an MP4. With .ts, the packets of HLS are saved, and with .flv the tags of HDS.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Capture {
     /// URL of the manifest

@@ -16,8 +16,8 @@ use latemux_storage::{Options, Version, open_object, write::destination};
 
 /// Write an index MP4: a small file that makes the first request for a title fast
 ///
-/// It holds the sample tables of a media file, and points at the media. Servers use it instead of
-/// the media file's own tables.
+/// An index MP4 holds the sample tables of a media file, and points at the media. Servers use these
+/// tables instead of the media file's own.
 #[derive(Debug, Args)]
 pub(crate) struct Index {
     /// Path or URL of the media file: ./movie.mp4, https://…, s3://bucket/movie.mp4
@@ -26,11 +26,12 @@ pub(crate) struct Index {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
     /// Path or URL of the media, to be written into the index MP4. Needed if the media is not in
-    /// the folder of the index MP4 or below it. Servers must be configured to allow this location
+    /// the folder of the index MP4 or below it. Servers must then allow this location
+    /// (`sources.allow`)
     #[arg(long, value_name = "URL")]
     pub(crate) location: Option<String>,
     /// Also state where the slices of the video begin, so that servers can encrypt a segment
-    /// without reading it first. Reads the whole file; adds 5 to 10 bytes for each video frame
+    /// without reading it first. Reads all video of the file; adds 5 to 10 bytes for each frame
     #[arg(long)]
     pub(crate) cuts: bool,
     #[command(flatten)]

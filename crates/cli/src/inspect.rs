@@ -38,7 +38,8 @@ pub(crate) struct Inspect {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Find closed captions: reads up to 8 segments of each video, of 16 MiB at most
+    /// Find closed captions: reads up to 8 segments of each video, and at most 16 MiB of each
+    /// segment
     #[arg(long)]
     pub(crate) captions: bool,
     /// Target duration of segments

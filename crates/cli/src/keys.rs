@@ -15,9 +15,9 @@ use std::{
 
 /// Make a file of random keys for encrypted titles, or list the keys of a title
 ///
-/// With --output, makes a file with a key for video and one for audio. Name it as `keys.file` in a
-/// `[[drm]]` rule of the configuration. Only its owner can read it. A file that exists is not
-/// overwritten.
+/// With --output, makes a file with a key for video and one for audio, which only its owner can
+/// read. Name the file as `keys.file` in a `[[drm]]` rule of the configuration. A file that exists
+/// is not overwritten.
 ///
 /// With a title, asks for its keys as `serve` would, and lists for each track its key ID, scheme
 /// and DRM systems in each protocol. Keys themselves are never shown. Fails if a key is missing.

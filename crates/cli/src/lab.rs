@@ -38,7 +38,7 @@ const WIDEST: usize = 24;
 /// Repeat the published experiments on late transmuxing
 ///
 /// An experiment is a TOML file that states what varies. Each combination of values is a cell: a
-/// chain of functions from storage to client, and one workflow document (NBMP).
+/// chain of functions from storage to client, which one workflow document (NBMP) describes.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -84,8 +84,8 @@ struct Run {
     /// Random seed of the order in which cells are measured
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Number of times that a measurement is repeated, at most, if other programs took more than a
-    /// tenth of the processors
+    /// Most times that a measurement is repeated because other programs took more than a tenth of
+    /// the processors
     #[arg(long, default_value_t = 2, value_name = "N")]
     retries: u32,
     /// Program `latemux` whose origin and load are measured, such as another version [default: this
@@ -161,7 +161,8 @@ struct Experiments {
     /// Folder with `setups` and `titles` [default: the folder above that of the FILE]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
-    /// Factor of durations, numbers of requests and lengths of titles, from 0 to 1
+    /// Factor by which to multiply durations, numbers of requests and lengths of titles, from 0 to
+    /// 1
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     scale: f64,
     /// Use only the cells with these values of an axis; can be repeated

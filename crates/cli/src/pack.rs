@@ -46,14 +46,14 @@ struct Packing {
 /// (out/video-1200k.cmfv, out/audio_eng-128k.cmfa), and `-o 'out/film-{track}.{ext}'` follows the
 /// given pattern. An ismv file holds all tracks that Smooth Streaming can carry.
 ///
-/// A file appears only when it is complete. Several files appear together at the end.
+/// An output file appears only when it is complete. Several files appear together at the end.
 #[derive(Debug, Args)]
 pub(crate) struct Pack {
     /// Path or URL of a title: a media file, an index MP4, a server manifest (.ism), or a folder of
-    /// files that play together. With --config, the title as in URLs
+    /// files that play together. With --config, the base of the title in URLs, such as films/a.mp4
     pub(crate) source: String,
     /// Configuration file (TOML). The title is written as `serve` would send it: from the
-    /// `source` of the file, and encrypted if a `[[drm]]` rule matches it
+    /// `source` of this configuration, and encrypted if a `[[drm]]` rule matches it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, there is

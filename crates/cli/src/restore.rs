@@ -19,8 +19,8 @@ const MAX_INPUT: u64 = 2 << 30;
 ///
 /// The segment is one of DASH, or of HLS in CMAF. Whole samples are kept with their times, in
 /// decode order; each lasts until the next one that was kept. A segment that was requested with
-/// ?order=priority has the most important samples first. If it is cut off, it first lacks frames
-/// that no other frame needs, and only then other frames.
+/// ?order=priority has the most important samples first. If such a segment is cut off, the first
+/// frames to be missing are those that no other frame needs.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Restore {
     /// The segment, cut off anywhere, or several segments of a track joined into one file

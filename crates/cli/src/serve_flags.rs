@@ -29,11 +29,11 @@ pub(crate) struct ServeFlags {
     )]
     pub(crate) listen: Vec<ListenAddress>,
     /// Address for metrics, health checks and purging, or unix:/path for a socket; clients must not
-    /// reach it [default: none]
+    /// be able to reach it [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<ListenAddress>,
-    /// Start even if storage refuses the bucket or the credentials, and try again until it accepts
-    /// them
+    /// Start even if the bucket does not exist or storage refuses the credentials, and try again
+    /// until it accepts them
     #[arg(long)]
     pub(crate) wait_for_storage: bool,
     /// Serve neither the player page nor the list of titles
@@ -61,11 +61,11 @@ pub(crate) struct ServeFlags {
         help = with_default("Memory for the indexes of titles", ByteSize(OriginConfig::default().memory.index))
     )]
     pub(crate) index_memory: Option<ByteSize>,
-    /// Write an index MP4 beside media that has none, so that other nodes only read that small
-    /// file. The storage must be writable
+    /// Write an index MP4 beside media that has none, so that other nodes need to read only that
+    /// small file. The storage must be writable
     #[arg(long)]
     pub(crate) write_index: bool,
-    /// Also serve the URLs of nginx-vod-module, below /hls/, /dash/, /mss/ and /hds/ or the
+    /// Also serve the URLs of nginx-vod-module, below /hls/, /dash/, /mss/ and /hds/, or below the
     /// configured prefixes
     #[arg(long)]
     pub(crate) nginx_vod_urls: bool,
@@ -88,13 +88,13 @@ pub(crate) struct ServeFlags {
     #[arg(
         long,
         value_name = "N",
-        help = with_default("Most requests at once for one long read, which storage far away answers faster then, or auto", Options::default().streams)
+        help = with_default("Most requests among which a long read is split, or auto. More than 1 can be faster if storage is far away", Options::default().streams)
     )]
     pub(crate) storage_streams: Option<StreamCount>,
     #[arg(
         long,
         value_name = "SIZE",
-        help = with_default("Smallest part of a read that --storage-streams splits", ByteSize(Options::default().chunk))
+        help = with_default("Smallest part into which --storage-streams splits a read", ByteSize(Options::default().chunk))
     )]
     pub(crate) storage_chunk: Option<ByteSize>,
     #[command(flatten)]

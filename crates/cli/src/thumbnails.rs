@@ -19,9 +19,10 @@ use std::{
 
 /// Make the thumbnails that players show above their seek bars
 ///
-/// Runs the ffmpeg of the PATH, which must be installed. The output is an MP4 file with a track of
-/// JPEG pictures. Each of them is a sheet of tiles, and each tile is the picture of the film at the
-/// start of its time. Put the file into the folder of a title, or name it in a server manifest.
+/// Runs ffmpeg, which must be on the PATH. The output is an MP4 file with a track of JPEG pictures.
+/// Each picture is a sheet of tiles. Each tile shows the film at the start of the time that the
+/// tile covers. Put the file into the folder of a title, or name it in a comma list or a server
+/// manifest.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Thumbnails {
     /// Path of the film

@@ -44,7 +44,7 @@ pub(crate) struct Load {
     /// File with further URLs, one on each line; `#` starts a comment
     #[arg(long, value_name = "FILE")]
     pub(crate) list: Option<PathBuf>,
-    /// Choose URLs at random by Zipf's law with this exponent, such as 0.8: the URL at place k has
+    /// Choose URLs at random by Zipf's law with this exponent, such as 0.8: the URL of rank k has
     /// a share proportional to 1 / k^EXPONENT [default: choose them in turn]
     #[arg(long, value_name = "EXPONENT")]
     pub(crate) zipf: Option<f64>,
@@ -99,8 +99,8 @@ pub(crate) struct Load {
     /// With --single: number of requests
     #[arg(long, value_name = "N", requires = "single")]
     pub(crate) requests: Option<u64>,
-    /// With --single: requests per second; each is due at its own time, whether or not earlier ones
-    /// have ended
+    /// With --single: requests per second. Each request is due at its own time, whether or not
+    /// earlier ones have ended
     #[arg(long, value_name = "RATE", requires = "single")]
     pub(crate) rate: Option<f64>,
     /// Fetch video segments in chunks over N connections of each player; with --single, all
@@ -117,12 +117,12 @@ pub(crate) struct Load {
     /// `adaptive` (by the last transfer times, 1 s to 5 s) or a duration
     #[arg(long, default_value = "adaptive", value_name = "HOW", value_parser = chunk_timeout, requires = "streams")]
     pub(crate) chunk_timeout: ChunkTimeout,
-    /// With --streams: what happens to a segment that takes longer than it plays: `wait` for it, or
-    /// `truncate` it to what has arrived in order
+    /// With --streams: what to do about a segment that takes longer to arrive than to play: `wait`
+    /// for it, or `truncate` it to what has arrived in order
     #[arg(long, default_value = "wait", value_name = "WHAT", requires = "streams")]
     pub(crate) on_deadline: OnDeadline,
-    /// With --streams: number of plain downloads beside the players, with which their throughput is
-    /// compared
+    /// With --streams: number of plain downloads beside the players, to compare the throughput of
+    /// both
     #[arg(long, default_value_t = 0, value_name = "N", requires = "streams")]
     pub(crate) competing: u64,
     /// Open a new connection for each request
@@ -139,11 +139,11 @@ pub(crate) struct Load {
     /// Address at which to serve a page that shows the run while it lasts, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR:PORT", value_parser = port_address)]
     pub(crate) ui: Option<SocketAddr>,
-    /// Also keep and show the resource usage of the machine at this address, on which
+    /// Also record and show the resource usage of the machine at this address, on which
     /// `latemux load --host-stats` runs; can be repeated
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) watch_host: Vec<String>,
-    /// Keep the metrics at this URL before and after the run, such as those of an origin at
+    /// Record the metrics at this URL before and after the run, such as those of an origin at
     /// http://127.0.0.1:9090/metrics; can be repeated
     #[arg(long, value_name = "URL")]
     pub(crate) metrics: Vec<String>,
@@ -152,7 +152,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at
-    /// this address until stopped; a run on another machine reads it with --watch-host
+    /// this address until stopped. A run on another machine reads it with --watch-host
     #[arg(long, value_name = "ADDR:PORT", value_parser = port_address, exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
     /// Folder for the results, which `latemux report` reads: a path, s3://bucket/folder, gs://… or
