@@ -10,11 +10,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Most connections open at one time. If one more client connects, a connection without a
-    /// request is closed: one of an address with many connections if there is one, and of these the
-    /// one that has been idle the longest. If every connection has a request, 64 more are accepted
-    /// for health checks, and other clients wait. The last quarter of the connections is reserved
-    /// for addresses with few open connections.
+    /// Most connections open at one time. If one more client connects, connections without a
+    /// request are closed: first those of addresses with many connections, and among these the ones
+    /// that have been idle the longest. If every connection has a request, 64 more are accepted for
+    /// health checks, and other clients wait. The last quarter of the connections is reserved for
+    /// addresses with few open connections.
     pub max_connections: usize,
     /// Most connections of one address open at one time. Eight more are accepted for health checks
     /// only, and any beyond these are closed at once. An IPv6 address stands for its /64 network.
