@@ -68,7 +68,7 @@ fn the_longer_help_texts_were_not_shown() {
         ("load", "Failures are counted by reason, and make the command fail."),
         ("capture", "The first failure ends the"),
         ("report", "one file for each machine"),
-        ("index", "It holds the sample tables"),
+        ("index", "An index MP4 holds the sample tables"),
     ] {
         let help = latemux(&[command, "--help"]);
         assert!(stdout(&help).contains(text), "{}", stdout(&help));
