@@ -16,6 +16,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
+use latemux_storage::client::Turns;
 use std::sync::{Arc, Mutex};
 
 /// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.
@@ -38,6 +39,8 @@ pub(crate) struct Store {
     pub(crate) counters: Arc<Counters>,
     pub(crate) room: FillRoom,
     pub(crate) fetches: FetchCount,
+    /// Turns of the tasks that fetch units.
+    pub(crate) turns: Arc<Turns>,
     pub(crate) disk: Option<Disk>,
 }
 
@@ -83,6 +86,7 @@ impl Store {
             policy: Mutex::new(S3Fifo::new()),
             room: FillRoom::new(config.filling()),
             fetches: FetchCount::default(),
+            turns: Arc::default(),
             config,
             gauge,
             counters,

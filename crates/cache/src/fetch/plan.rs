@@ -135,8 +135,10 @@ pub(crate) fn plan(
         let store = store.clone();
         let source = source.clone();
         let object = object.clone();
+        let turns = store.turns.clone();
         let filler = Filler::new(store, source, object, fill, pending_units, observer.cloned());
-        tokio::spawn(on_behalf_of(current_client(), filler.run(disk_ranges)));
+        let fetch = on_behalf_of(current_client(), filler.run(disk_ranges));
+        tokio::spawn(turns.take(Box::pin(fetch)));
     }
     (to, outcome, first)
 }

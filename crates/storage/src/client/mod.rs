@@ -11,6 +11,7 @@ mod ramp;
 mod turns;
 
 pub use permits::{HeldPermits, Permits, call_on_behalf_of, current_client, on_behalf_of};
+pub(crate) use turns::TurnExecutor;
 pub use turns::{InTurn, Turns};
 
 use crate::backend::http::retry::Account;

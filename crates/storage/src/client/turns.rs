@@ -1,10 +1,14 @@
-//! Turns of a client's tasks, so that a client with many connections does not keep others waiting.
+//! Turns of tasks, so that a client with many connections does not keep other clients waiting, nor
+//! do many connections to storage.
 //!
 //! The runtime polls tasks in the order in which they woke up. If a thousand connections of one
 //! client wake up at once, the connection of another client would wait behind all of them. So only
-//! a few tasks of each client are in the runtime's queue at a time, and the others wait here.
+//! a few tasks of each client are in the runtime's queue at a time, and the others wait here. The
+//! same holds for the tasks that serve connections to storage, and for those that fill the range
+//! cache.
 
 use futures_util::task::AtomicWaker;
+use hyper::rt::Executor;
 use std::{
     collections::VecDeque,
     future::Future,
@@ -21,11 +25,11 @@ use std::{
     thread::available_parallelism,
 };
 
-/// Number of turns that one client has for each processor. With two, a processor finds the next
-/// task while another processor is about to pass a turn on.
+/// Number of turns for each processor. With two, a processor finds the next task while another
+/// processor is about to pass a turn on.
 const TURNS_OF_PROCESSOR: usize = 2;
 
-/// The turns of one client.
+/// The turns of tasks that have the same purpose, such as those of one client.
 #[derive(Debug)]
 pub struct Turns {
     free: AtomicUsize,
@@ -95,6 +99,16 @@ impl Turns {
                 return;
             }
         }
+    }
+}
+
+/// Runs tasks in turns, such as those that serve the connections to a storage.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TurnExecutor(Arc<Turns>);
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for TurnExecutor {
+    fn execute(&self, task: F) {
+        tokio::spawn(self.0.take(Box::pin(task)));
     }
 }
 
@@ -205,6 +219,7 @@ impl<F> Drop for InTurn<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::future::BoxFuture;
     use std::{future::poll_fn, time::Duration};
     use tokio::{
         sync::mpsc,
@@ -226,22 +241,18 @@ mod tests {
         .await;
     }
 
-    /// Returns the most steps of 200 tasks of one client between two steps of another one's task.
-    async fn most_steps_between(turns: Option<Arc<Turns>>) -> usize {
+    /// Starts 200 tasks by `spawn`. Returns the most steps of them between two steps of another
+    /// task.
+    async fn most_steps_between(spawn: impl Fn(BoxFuture<'static, ()>)) -> usize {
         let steps = Arc::new(AtomicUsize::new(0));
-        let mut tasks = JoinSet::new();
         for _ in 0..200 {
             let steps = steps.clone();
-            let work = Box::pin(async move {
+            spawn(Box::pin(async move {
                 loop {
                     steps.fetch_add(1, SeqCst);
                     step_aside().await;
                 }
-            });
-            match &turns {
-                Some(turns) => tasks.spawn(turns.take(work)),
-                None => tasks.spawn(work),
-            };
+            }));
         }
         let of_other = tokio::spawn(async move {
             let mut most = 0;
@@ -257,10 +268,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_waits_for_a_few_tasks_of_another_one_only() {
-        let without = most_steps_between(None).await;
-        assert!(without >= 100, "{without} steps without turns");
-        let most = most_steps_between(Some(Arc::new(Turns::new(3)))).await;
+        let turns = Arc::new(Turns::new(3));
+        let most = most_steps_between(|task| drop(tokio::spawn(turns.take(task)))).await;
         assert!((1..=12).contains(&most), "{most} steps");
+    }
+
+    #[tokio::test]
+    async fn all_wait_for_a_few_tasks_of_an_executor_only() {
+        let executor = TurnExecutor(Arc::new(Turns::new(3)));
+        let most = most_steps_between(|task| executor.execute(task)).await;
+        assert!((1..=12).contains(&most), "{most} steps");
+    }
+
+    #[tokio::test]
+    async fn without_turns_a_task_waits_for_all_others() {
+        let most = most_steps_between(|task| drop(tokio::spawn(task))).await;
+        assert!(most >= 100, "{most} steps");
     }
 
     /// No wake-up is lost, however tasks on several threads wake each other.

@@ -8,6 +8,7 @@ use super::ahead::AheadConnector;
 use super::connection::{OnSurplus, Surplus, WatchedConnector};
 use super::response_head::{content_coding, retry_after};
 use super::retry::Account;
+use crate::client::TurnExecutor;
 use crate::counters::increment;
 use crate::{Options, StorageError};
 use bytes::{Bytes, BytesMut};
@@ -17,7 +18,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::{self, connect::HttpConnector, connect::capture_connection};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use latemux_quantity::millis;
 use object_store::client::{HttpRequest, HttpRequestBody};
 use rustls::{ClientConfig, RootCertStore};
@@ -237,8 +238,9 @@ impl Client {
         let on_surplus = OnSurplus(Arc::new(move || noted.note_surplus()));
         let connector = AheadConnector::new(connector, options.connections_ahead);
         let watched = WatchedConnector { inner: connector.clone(), on_surplus };
+        let executor = TurnExecutor::default();
         let pool = |idle| {
-            legacy::Client::builder(TokioExecutor::new())
+            legacy::Client::builder(executor.clone())
                 .http1_max_buf_size(READ_BUFFER)
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
