@@ -53,6 +53,10 @@ pub struct Experiment {
     pub load: BTreeMap<String, Scalar>,
     /// The values of each axis. Texts elsewhere in the file name an axis as `$axis`.
     pub matrix: BTreeMap<String, Vec<Scalar>>,
+    /// The values to which axes are limited while durations are scaled, unless the user limits the
+    /// axis.
+    #[serde(default)]
+    pub scaled: BTreeMap<String, Vec<Scalar>>,
     /// The published figures, beside which the results are shown.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -117,6 +121,14 @@ impl Experiment {
                 return Err(Error::invalid(format!(
                     "matrix: the axis '{axis}' has the value '{twice}' twice"
                 )));
+            }
+        }
+        for (axis, values) in &experiment.scaled {
+            let Some(all) = experiment.matrix.get(axis) else {
+                return Err(Error::invalid(format!("scaled: the matrix has no axis '{axis}'")));
+            };
+            if let Some(other) = values.iter().find(|value| !all.contains(value)) {
+                return Err(Error::invalid(format!("scaled: the axis '{axis}' has no value '{other}'")));
             }
         }
         experiment.check_references()?;
@@ -255,6 +267,11 @@ rows = { dash = ['1', '2'] }
         refused(&RIGHT.replace("at_least = 0.9", "at_least = 1.2"), "at_least is above at_most");
         refused(&RIGHT.replace("at_least = 0.9", "at_least = nan"), "at_least is above at_most");
         refused(&RIGHT.replace("'2'] }", "] }"), "Table 1: the row 'dash' has 1 figures for 2 columns");
+        refused(&RIGHT.replace("[[claims]]", "[scaled]\nplayers = [1]\n[[claims]]"), "no axis 'players'");
+        refused(
+            &RIGHT.replace("[[claims]]", "[scaled]\nconnections = [3]\n[[claims]]"),
+            "scaled: the axis 'connections' has no value '3'",
+        );
         refused("x", "line 1:");
     }
 

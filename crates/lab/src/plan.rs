@@ -136,7 +136,7 @@ fn cells(
     extent: &Extent,
 ) -> Result<Planned, Error> {
     let mut points = matrix::points(&experiment.matrix)?;
-    points.retain(|point| extent.includes(point));
+    points.retain(|point| extent.includes(point, &experiment.scaled));
     let mut setups = BTreeMap::new();
     for setup in &experiment.matrix[SETUP] {
         setups.insert(setup.as_str(), library.setup(setup.as_str())?);

@@ -25,7 +25,7 @@ const UNIT: u32 = 4;
 pub struct Extent {
     /// The factor of durations, ramps, numbers of requests and the length of titles, from 0 to 1.
     pub scale: f64,
-    /// The values to which axes are limited.
+    /// The values to which the user limits axes.
     pub only: BTreeMap<String, Vec<String>>,
 }
 
@@ -37,12 +37,18 @@ impl Default for Extent {
 }
 
 impl Extent {
-    /// Returns true if a point is one of those that are measured.
-    pub(super) fn includes(&self, point: &BTreeMap<&str, &Scalar>) -> bool {
-        let is_chosen = |axis: &String, values: &Vec<String>| {
-            point.get(axis.as_str()).is_none_or(|value| values.iter().any(|only| only == value.as_str()))
-        };
-        self.only.iter().all(|(axis, values)| is_chosen(axis, values))
+    /// Returns true if a point is one of those that are measured. `scaled` holds the values to which
+    /// the experiment limits axes if durations are scaled.
+    pub(super) fn includes(
+        &self,
+        point: &BTreeMap<&str, &Scalar>,
+        scaled: &BTreeMap<String, Vec<Scalar>>,
+    ) -> bool {
+        point.iter().all(|(axis, value)| match (self.only.get(*axis), scaled.get(*axis)) {
+            (Some(chosen), _) => chosen.iter().any(|one| one == value.as_str()),
+            (None, Some(values)) => self.scale >= 1.0 || values.contains(value),
+            (None, None) => true,
+        })
     }
 
     /// Returns a title of scaled length.

@@ -161,6 +161,21 @@ fn time_and_disk_are_known_beforehand() {
 }
 
 #[test]
+fn scaled_experiments_have_fewer_cells_unless_values_are_chosen() {
+    let (_folder, path) = library(&format!("{EXPERIMENT}[scaled]\nconnections = [1]\n"));
+    let connections = |scale, only: &[(&str, &[&str])]| {
+        let texts = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
+        let only = only.iter().map(|(axis, values)| ((*axis).to_owned(), texts(values))).collect();
+        let chosen = plan(&path, &Library::beside(&path), &conditions(), &Extent { scale, only }).unwrap();
+        chosen.cells.iter().map(|cell| cell.point["connections"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(connections(1.0, &[]).len(), 8);
+    assert_eq!(connections(0.5, &[]), ["1", "1", "1", "1"]);
+    assert_eq!(connections(0.5, &[("format", &["hls"])]), ["1", "1"]);
+    assert_eq!(connections(0.5, &[("connections", &["10"])]), ["10", "10", "10", "10"]);
+}
+
+#[test]
 fn a_part_of_the_cells_and_of_the_durations_can_be_chosen() {
     let text = EXPERIMENT
         .replace("kind = 'list'", "kind = 'list', duration = '10m', ramp = '4s', requests = 1000")
