@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use latemux_storage::client::Turns;
+use latemux_storage::turns::Turns;
 use std::sync::{Arc, Mutex};
 
 /// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.

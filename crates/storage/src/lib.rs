@@ -26,6 +26,7 @@ mod settings;
 mod signing;
 #[cfg(any(test, feature = "testing"))]
 pub mod stand_in;
+pub mod turns;
 pub mod write;
 
 pub use backend::http::HttpServer;

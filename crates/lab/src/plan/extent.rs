@@ -37,8 +37,8 @@ impl Default for Extent {
 }
 
 impl Extent {
-    /// Returns true if a point is one of those that are measured. `scaled` holds the values to which
-    /// the experiment limits axes if durations are scaled.
+    /// Returns true if a point is one of those that are measured. `scaled` holds the values to
+    /// which the experiment limits axes if durations are scaled.
     pub(super) fn includes(
         &self,
         point: &BTreeMap<&str, &Scalar>,

@@ -5,7 +5,7 @@
 //! least that a response needs is reserved before it starts, or it is refused. More is reserved
 //! only while half of the memory is free. Without it, a response goes on with small frames.
 
-use latemux_storage::client::Turns;
+use latemux_storage::turns::Turns;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
     atomic::{

@@ -8,11 +8,8 @@ mod chunks;
 mod hedge;
 mod permits;
 mod ramp;
-mod turns;
 
 pub use permits::{HeldPermits, Permits, call_on_behalf_of, current_client, on_behalf_of};
-pub(crate) use turns::TurnExecutor;
-pub use turns::{InTurn, Turns};
 
 use crate::backend::http::retry::Account;
 use crate::counters::{Counters, GaugeGuard, increment};
