@@ -37,7 +37,7 @@ END
 }
 
 build() {
-  local target=$1 cc ar=ar variable file flags
+  local target=$1 cc ar=ar variable file flags page
   cc=$(compiler "$target")
   command -v "$cc" >/dev/null || fail "$target needs the C compiler $cc (Debian: musl-tools), or zig"
   # Paths of this machine would differ between two builds of the same source. Relative relocations
@@ -51,8 +51,12 @@ build() {
   rustup target add "$target" >/dev/null 2>&1 || fail "rustup cannot add the target $target"
   [ ! -e "$wrappers/ar" ] || ar=$wrappers/ar
   variable=${target//-/_}
+  # Kernels for arm64 have pages of 4, 16 or 64 KiB. The allocator runs on those that are not larger
+  # than it was built for.
+  case $target in aarch64-*) page=16 ;; *) page=12 ;; esac
   # LATEMUX_REQUIRE_PAGES makes a build without the pages fail.
   env "CC_$variable=$cc" "AR_$variable=$ar" LATEMUX_COMMIT="$commit" LATEMUX_REQUIRE_PAGES=1 \
+    JEMALLOC_SYS_WITH_LG_PAGE=$page \
     "CARGO_TARGET_${variable^^}_RUSTFLAGS=$flags" \
     cargo build --locked --release -p latemux --target "$target"
   file=$out/latemux-$version-$target
