@@ -106,9 +106,10 @@ pub(crate) fn segment_and_iframe_sizes(
     for cut in title_track.cuts.windows(2) {
         let (&[start, end], Some(stretch)) = (cut, stretches.next_batch()) else { break };
         whole.push(container + (size.bytes)(&stretch));
+        let mut samples = stretch.one_by_one();
         while let Some(frame) = frames.next_if(|frame| frame.index < end) {
             let at = frame.index.saturating_sub(start) as usize;
-            alone.push(container + (size.bytes)(&stretch.one(at)));
+            alone.push(container + (size.bytes)(&samples.get(at)));
         }
     }
     (whole, alone)

@@ -24,16 +24,35 @@ pub struct SampleBatch<'a> {
 }
 
 impl SampleBatch<'_> {
-    /// Returns the sample at a 0-based index alone, or an empty batch if there is none.
-    pub fn one(&self, index: usize) -> Self {
-        let before = self.durations.get(..index).unwrap_or_default();
-        let since: u64 = before.iter().map(|&duration| u64::from(duration)).sum();
-        Self {
-            decode_time: self.decode_time + since.cast_signed(),
-            sizes: one_of(self.sizes, index),
-            durations: one_of(self.durations, index),
-            composition_offsets: one_of(self.composition_offsets, index),
-            sync: one_of(self.sync, index),
+    /// Returns a reader of single samples, from the first one on.
+    pub fn one_by_one(&self) -> OneByOne<'_> {
+        OneByOne { batch: self, index: 0, decode_time: self.decode_time }
+    }
+}
+
+/// Reads single samples of a batch in order. In all, it adds each duration once, however many
+/// samples are read.
+#[derive(Debug)]
+pub struct OneByOne<'a> {
+    batch: &'a SampleBatch<'a>,
+    /// The sample of which the decode time is known.
+    index: usize,
+    decode_time: i64,
+}
+
+impl<'a> OneByOne<'a> {
+    /// Returns the sample at a 0-based index alone, or an empty batch if there is none. The index
+    /// must not be below that of the call before.
+    pub fn get(&mut self, index: usize) -> SampleBatch<'a> {
+        let between = self.batch.durations.get(self.index..index).unwrap_or_default();
+        self.decode_time += between.iter().map(|&duration| i64::from(duration)).sum::<i64>();
+        self.index = index;
+        SampleBatch {
+            decode_time: self.decode_time,
+            sizes: one_of(self.batch.sizes, index),
+            durations: one_of(self.batch.durations, index),
+            composition_offsets: one_of(self.batch.composition_offsets, index),
+            sync: one_of(self.batch.sync, index),
         }
     }
 }

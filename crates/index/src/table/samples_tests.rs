@@ -166,7 +166,14 @@ proptest! {
             prop_assert_eq!(batch.sizes, model.iter().map(|s| s.size).collect::<Vec<_>>());
             prop_assert_eq!(batch.composition_offsets, model.iter().map(|s| s.composition_offset).collect::<Vec<_>>());
             prop_assert_eq!(batch.sync, model.iter().map(|s| s.sync).collect::<Vec<_>>());
-            prop_assert_eq!(batch.one(0).sizes, &batch.sizes[..batch.sizes.len().min(1)]);
+            let mut singles = batch.one_by_one();
+            for (index, sample) in model.iter().enumerate().filter(|(_, sample)| sample.size % 3 != 0) {
+                let one = singles.get(index);
+                prop_assert_eq!((one.decode_time, one.sizes), (sample.decode_time, &[sample.size][..]));
+                prop_assert_eq!((one.durations, one.sync), (&[sample.duration][..], &[sample.sync][..]));
+                prop_assert_eq!(one.composition_offsets, &[sample.composition_offset]);
+            }
+            prop_assert!(singles.get(model.len()).sizes.is_empty());
         }
         prop_assert!(batches.next_batch().is_none());
         let mut singles = table.singles_from(number(a)).unwrap();

@@ -81,7 +81,7 @@ proptest! {
             sync: &sync,
         };
         prop_assert_eq!(packets(&stream, &stretch, more), layout::packets(&stream, samples(&stretch, more)));
-        let first = stretch.one(0);
+        let first = stretch.one_by_one().get(0);
         prop_assert_eq!(packets(&stream, &first, more), layout::packets(&stream, samples(&first, more)));
     }
 }
