@@ -51,8 +51,8 @@ build() {
   rustup target add "$target" >/dev/null 2>&1 || fail "rustup cannot add the target $target"
   [ ! -e "$wrappers/ar" ] || ar=$wrappers/ar
   variable=${target//-/_}
-  # Kernels for arm64 have pages of 4, 16 or 64 KiB. The allocator runs on those that are not larger
-  # than it was built for.
+  # Kernels for arm64 have pages of 4, 16 or 64 KiB. The allocator runs with pages up to the size
+  # that it was built for, stated as log2 of the bytes.
   case $target in aarch64-*) page=16 ;; *) page=12 ;; esac
   # LATEMUX_REQUIRE_PAGES makes a build without the pages fail.
   env "CC_$variable=$cc" "AR_$variable=$ar" LATEMUX_COMMIT="$commit" LATEMUX_REQUIRE_PAGES=1 \

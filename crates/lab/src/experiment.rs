@@ -127,6 +127,9 @@ impl Experiment {
             let Some(all) = experiment.matrix.get(axis) else {
                 return Err(Error::invalid(format!("scaled: the matrix has no axis '{axis}'")));
             };
+            if values.is_empty() {
+                return Err(Error::invalid(format!("scaled: the axis '{axis}' has no values")));
+            }
             if let Some(other) = values.iter().find(|value| !all.contains(value)) {
                 return Err(Error::invalid(format!("scaled: the axis '{axis}' has no value '{other}'")));
             }
@@ -271,6 +274,10 @@ rows = { dash = ['1', '2'] }
         refused(
             &RIGHT.replace("[[claims]]", "[scaled]\nconnections = [3]\n[[claims]]"),
             "scaled: the axis 'connections' has no value '3'",
+        );
+        refused(
+            &RIGHT.replace("[[claims]]", "[scaled]\nconnections = []\n[[claims]]"),
+            "scaled: the axis 'connections' has no values",
         );
         refused("x", "line 1:");
     }

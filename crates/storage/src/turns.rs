@@ -1,5 +1,5 @@
-//! Turns of tasks, so that a client with many connections does not keep other clients waiting, nor
-//! do many connections to storage.
+//! Turns of tasks, so that neither a client with many connections nor many connections to storage
+//! keep other clients waiting.
 //!
 //! The runtime polls tasks in the order in which they woke up. If a thousand connections of one
 //! client wake up at once, the connection of another client would wait behind all of them. So only

@@ -14,8 +14,8 @@ pub struct CutBoxPlace {
     pub offset: u64,
     /// Number of bytes, up to the end of the index MP4.
     pub size: u64,
-    /// Digest of the `moov` to which the cuts must belong. It covers the stamp that the `moov` has
-    /// of the media.
+    /// Digest of the `moov` to which the cuts must belong. It also covers the media's
+    /// stamp, which is in the `moov`.
     pub moov: u128,
 }
 

@@ -30,12 +30,12 @@ impl SampleBatch<'_> {
     }
 }
 
-/// Reads single samples of a batch in order. In all, it adds each duration once, however many
-/// samples are read.
+/// Reads single samples of a batch in order. In all, it adds each duration at most once, however
+/// many samples are read.
 #[derive(Debug)]
 pub struct OneByOne<'a> {
     batch: &'a SampleBatch<'a>,
-    /// The sample of which the decode time is known.
+    /// The sample whose decode time is `decode_time`.
     index: usize,
     decode_time: i64,
 }
@@ -44,6 +44,7 @@ impl<'a> OneByOne<'a> {
     /// Returns the sample at a 0-based index alone, or an empty batch if there is none. The index
     /// must not be below that of the call before.
     pub fn get(&mut self, index: usize) -> SampleBatch<'a> {
+        debug_assert!(index >= self.index, "samples are read in order");
         let between = self.batch.durations.get(self.index..index).unwrap_or_default();
         self.decode_time += between.iter().map(|&duration| i64::from(duration)).sum::<i64>();
         self.index = index;
