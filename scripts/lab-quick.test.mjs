@@ -48,3 +48,14 @@ test("a connection that is used again is a complaint where each request must ope
   assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
   assert.match(complaints({ ...own, measured: measured(1) }, title)[0], /connections to storage: 1, not 28/);
 });
+
+test("a balancer that does not keep titles on one origin is a complaint", () => {
+  const titles = (setup, reads, read) => {
+    const measured = { requests: 91, bytes: 7 * 2_793_536, storage_requests: reads, storage_bytes: read, cached: 0 };
+    return complaints({ ...record(measured), experiment: "titles", point: { setup, format: "dash" } }, title);
+  };
+  assert.deepEqual(titles("one-origin", 77 + 7, 7 * 3_053_929), []);
+  assert.deepEqual(titles("two-origins-round-robin", 2 * 84, 14 * 3_053_929), []);
+  assert.match(titles("two-origins-hash", 2 * 84, 14 * 3_053_929).join("\n"), /requests to storage: 168, not 84/);
+  assert.match(titles("two-origins-round-robin", 84, 7 * 3_053_929).join("\n"), /requests to storage: 84, not 168/);
+});

@@ -2,7 +2,7 @@
 
 mod paths;
 
-pub use paths::Paths;
+pub use paths::{CopiedPaths, Paths};
 
 use crate::{
     Error,

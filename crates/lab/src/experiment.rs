@@ -87,6 +87,8 @@ pub struct Content {
     pub title: Scalar,
     /// The files in which the title is stored: `mp4` or `fmp4`.
     pub layout: Scalar,
+    /// The number of names under which the title is stored, as if it were several titles.
+    pub copies: Option<Scalar>,
 }
 
 impl Experiment {
@@ -148,7 +150,8 @@ impl Experiment {
     fn values(&self) -> impl Iterator<Item = &Scalar> {
         let content = [&self.content.title, &self.content.layout];
         let functions = self.load.values().chain(self.origin.values());
-        content.into_iter().chain(functions).chain(self.links.values().flat_map(BTreeMap::values))
+        let content = content.into_iter().chain(&self.content.copies);
+        content.chain(functions).chain(self.links.values().flat_map(BTreeMap::values))
     }
 
     /// Checks that values name axes that exist, and that each axis varies something.
@@ -165,7 +168,7 @@ impl Experiment {
                 )));
             }
         }
-        match self.load.keys().find(|name| ["title", FORMAT].contains(&name.as_str())) {
+        match self.load.keys().find(|name| ["title", "copies", FORMAT].contains(&name.as_str())) {
             Some(name) => {
                 Err(Error::invalid(format!("load: must not state the {name}: content or matrix does")))
             }

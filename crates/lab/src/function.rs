@@ -4,7 +4,7 @@ mod parameter;
 
 use crate::Error;
 use parameter::Value;
-pub(crate) use parameter::fraction;
+pub(crate) use parameter::{exponent, fraction};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
@@ -13,6 +13,9 @@ pub type Parameters = BTreeMap<String, String>;
 
 /// The largest number of bytes in one parameter. A configuration of the origin is one.
 pub const MAX_PARAMETER: usize = 64 << 10;
+
+/// The most copies of a title. Lists of URLs grow with them.
+const MAX_COPIES: u64 = 1000;
 
 /// A function that can be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -78,12 +81,13 @@ impl Function {
 
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
-        use Value::{Bytes, Count, Duration, Level, OneOf, Percentage, Rate, RoundTrip, Text};
+        use Value::{Bytes, Count, Duration, Level, OneOf, Percentage, Popularity, Rate, RoundTrip, Text};
         match self {
             Self::Storage => &[
                 ("content", Text, true),
                 ("kind", OneOf(&["nginx"]), false),
                 ("index", OneOf(&["stored", "absolute"]), false),
+                ("copies", Count, false),
             ],
             Self::Origin => &[("config", Text, true), ("segment-duration", Duration, false)],
             Self::Cache => &[
@@ -102,6 +106,8 @@ impl Function {
                 ("kind", OneOf(&["list", "single", "sequence", "watch"]), true),
                 ("format", OneOf(FORMATS), true),
                 ("title", Text, true),
+                ("copies", Count, false),
+                ("popularity", Popularity, false),
                 ("connections", Count, true),
                 ("requests", Count, false),
                 ("duration", Duration, false),
@@ -142,8 +148,28 @@ impl Function {
         }
         match known.iter().find(|(name, _, needed)| *needed && !parameters.contains_key(*name)) {
             Some((name, ..)) => Err(Error::invalid(format!("{self} needs the parameter '{name}'"))),
-            None => Ok(()),
+            None => self.check_together(parameters),
         }
+    }
+
+    /// Checks parameters that exclude each other.
+    fn check_together(self, parameters: &Parameters) -> Result<(), Error> {
+        let stated = |name: &str| parameters.get(name).map(String::as_str);
+        if stated("copies")
+            .and_then(|copies| copies.parse().ok())
+            .is_some_and(|copies: u64| copies > MAX_COPIES)
+        {
+            return Err(Error::invalid(format!("copies must be from 1 to {MAX_COPIES}")));
+        }
+        // Index MP4s would name the same media for each copy.
+        if self == Self::Storage && stated("copies").is_some() && stated("index") == Some("absolute") {
+            return Err(Error::invalid("index = 'absolute' cannot have copies"));
+        }
+        let is_of_titles = matches!(stated("kind"), Some("sequence" | "watch"));
+        if self == Self::Load && stated("popularity").is_some() && !is_of_titles {
+            return Err(Error::invalid("popularity is that of titles: it needs the kind sequence or watch"));
+        }
+        Ok(())
     }
 }
 
@@ -191,6 +217,22 @@ mod tests {
         let parameters = chunk("0");
         refused(Function::Load, &parameters, "not a size from 1 byte to 16 MiB");
         refused(Function::Link, &[("congestion", "vegas")], "not one of reno, cubic, bbr");
+        let popular = |kind, popularity| {
+            let base = [("format", "hls"), ("title", "t"), ("connections", "1"), ("copies", "9")];
+            [base[0], base[1], base[2], base[3], ("kind", kind), ("popularity", popularity)]
+        };
+        for right in ["in-turn", "zipf:0", "zipf:1.2"] {
+            assert_eq!(check(Function::Load, &popular("sequence", right)), Ok(()));
+        }
+        for wrong in ["zipf", "zipf:", "zipf:-1", "zipf:11", "zipf:NaN", "1.0"] {
+            let parameters = popular("watch", wrong);
+            refused(Function::Load, &parameters, "not in-turn, or zipf: with an exponent from 0 to 10");
+        }
+        refused(Function::Load, &popular("list", "in-turn"), "it needs the kind sequence or watch");
+        let copied = [("content", "t"), ("copies", "2"), ("index", "absolute")];
+        assert_eq!(check(Function::Storage, &copied[..2]), Ok(()));
+        refused(Function::Storage, &copied, "index = 'absolute' cannot have copies");
+        refused(Function::Storage, &[("content", "t"), ("copies", "1001")], "copies must be from 1 to 1000");
         let count = |count| [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", count)];
         assert_eq!(check(Function::Load, &count("50")), Ok(()));
         for wrong in ["0", "-1", "many", "1000001"] {

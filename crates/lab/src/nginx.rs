@@ -8,6 +8,8 @@ const SERVER: &str = include_str!("../../../lab/nginx/server.conf");
 const STORAGE: &str = include_str!("../../../lab/nginx/storage.conf");
 /// Index MP4s from another folder.
 const INDEXES: &str = include_str!("../../../lab/nginx/indexes.conf");
+/// The same files under several names.
+const COPIES: &str = include_str!("../../../lab/nginx/copies.conf");
 /// The servers that a proxy requests from.
 const UPSTREAM: &str = include_str!("../../../lab/nginx/upstream.conf");
 /// The folder of a cache, and what may be kept.
@@ -26,11 +28,19 @@ const MODES: [(&str, &str); 7] = [
 
 /// Returns the configuration of a storage that serves the files below `root`. Log, temporary files
 /// and cache go to `folder`, which must hold the folder `temporary`. Index MP4s come from
-/// `indexes`, if it is stated.
-pub fn storage(folder: &Path, listen: &[SocketAddr], root: &Path, indexes: Option<&Path>) -> String {
+/// `indexes`, if it is stated. With `copied`, all files are also below `/title-1`, `/title-2`, and
+/// so on.
+pub fn storage(
+    folder: &Path,
+    listen: &[SocketAddr],
+    root: &Path,
+    indexes: Option<&Path>,
+    copied: bool,
+) -> String {
     let at = |template: &str, path: &Path| template.replace("@ROOT@", &quoted(&path.display().to_string()));
     let indexes = indexes.map_or_else(String::new, |indexes| at(INDEXES, indexes));
-    frame(folder, listen, "", &(at(STORAGE, root) + &indexes))
+    let copies = if copied { COPIES } else { "" };
+    frame(folder, listen, "", &(at(STORAGE, root) + copies + &indexes))
 }
 
 /// Returns the configuration of a cache in front of `upstream`, or `None` for an unknown mode.
@@ -91,8 +101,10 @@ mod tests {
         let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listen = [at(1), at(3)];
         let root = Path::new("/media");
-        let mut all =
-            vec![storage(folder, &listen, root, Some(folder)), balance(folder, &listen, &[at(2)], true)];
+        let mut all = vec![
+            storage(folder, &listen, root, Some(folder), true),
+            balance(folder, &listen, &[at(2)], true),
+        ];
         for (mode, _) in MODES {
             all.push(cache(folder, &listen, at(2), mode, mode == "off").unwrap());
         }

@@ -194,6 +194,7 @@ fn graph(
     let (mut nodes, connections) = setup.parts()?;
     let title = experiment.content.title.resolve(point);
     let stored = format!("{title}/{}", experiment.content.layout.resolve(point));
+    let copies = experiment.content.copies.as_ref().map(|copies| copies.resolve(point));
     for node in &mut nodes {
         let parameters = &mut node.parameters;
         let mut add = |name: &str, value: &str| {
@@ -203,7 +204,10 @@ fn graph(
             old.map_or(Ok(()), |_| Err(stated()))
         };
         match node.function {
-            Function::Storage => add("content", &stored)?,
+            Function::Storage => {
+                add("content", &stored)?;
+                copies.map_or(Ok(()), |copies| add("copies", copies))?;
+            }
             Function::Link => {
                 for (name, value) in experiment.links.get(&node.id).into_iter().flatten() {
                     add(name, value.resolve(point))?;
@@ -214,6 +218,7 @@ fn graph(
                     add(name, value.resolve(point))?;
                 }
                 add("title", &stored)?;
+                copies.map_or(Ok(()), |copies| add("copies", copies))?;
                 add(FORMAT, point[FORMAT].as_str())?;
                 extent.load(parameters)?;
             }

@@ -104,7 +104,8 @@ fn server(
                 "absolute" => Some(index::write(&task.id, &root, &own, outputs, place)?),
                 _ => None,
             };
-            nginx::storage(&own, outputs, &root, indexes.as_deref())
+            let copied = task.parameters.contains_key("copies");
+            nginx::storage(&own, outputs, &root, indexes.as_deref(), copied)
         }
         Function::Balance => nginx::balance(&own, outputs, inputs, parameter("mode") == "hash"),
         _ => {

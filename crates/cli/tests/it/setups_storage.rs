@@ -124,7 +124,8 @@ fn each_switch_of_a_published_setup_is_seen_by_storage() {
     let root = title(None);
     let mut bodies = BTreeSet::new();
     for (name, configuration, mode, expected, new_connections) in EXPECTED {
-        let Some(storage) = Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path(), None))
+        let Some(storage) =
+            Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path(), None, false))
         else {
             return;
         };
@@ -153,12 +154,14 @@ fn each_switch_of_a_published_setup_is_seen_by_storage() {
 #[test]
 fn in_setup_e_media_bypasses_the_cache_of_indexes() {
     let media = title(None);
-    let Some(storage) = Nginx::start(|folder, listen| nginx::storage(folder, listen, media.path(), None))
+    let Some(storage) =
+        Nginx::start(|folder, listen| nginx::storage(folder, listen, media.path(), None, false))
     else {
         return;
     };
     let root = title(Some(&format!("http://{}/film.mp4", storage.address())));
-    let Some(indexes) = Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path(), None))
+    let Some(indexes) =
+        Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path(), None, false))
     else {
         return;
     };
@@ -201,7 +204,8 @@ fn setups_that_cache_indexes_do_not_ask_again_during_a_run() {
 fn a_cache_of_exact_ranges_passes_conditions_and_methods_over_kept_connections() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("film"), "0123456789").unwrap();
-    let Some(storage) = Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path(), None))
+    let Some(storage) =
+        Nginx::start(|folder, listen| nginx::storage(folder, listen, root.path(), None, false))
     else {
         return;
     };

@@ -50,6 +50,34 @@ impl Paths {
         let paths = serde_json::from_slice(&bytes);
         paths.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
     }
+
+    /// Returns the paths of a title that is stored under several names. Its first segments come
+    /// first, so that clients request all copies side by side.
+    pub fn copied(&self, copies: usize) -> CopiedPaths {
+        let of_all = |path: &String| {
+            let path = path.clone();
+            (1..=copies).map(move |copy| format!("/title-{copy}{path}"))
+        };
+        CopiedPaths {
+            manifests: of_all(&self.manifest).collect(),
+            segments: self.segments.iter().flat_map(of_all).collect(),
+        }
+    }
+}
+
+/// The paths that clients of several titles request in one format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiedPaths {
+    /// The paths of manifests.
+    pub manifests: Vec<String>,
+    /// The paths of segments, in the order in which they are requested.
+    pub segments: Vec<String>,
+}
+
+impl From<Paths> for CopiedPaths {
+    fn from(paths: Paths) -> Self {
+        Self { manifests: vec![paths.manifest], segments: paths.segments }
+    }
 }
 
 /// Writes the paths of all formats beside the files of a title.

@@ -15,6 +15,9 @@ const MAX_ROUND_TRIP: Duration = Duration::from_secs(10);
 /// The largest size.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// The largest exponent of Zipf's law, which is that of `latemux load --zipf`.
+const MAX_EXPONENT: f64 = 10.0;
+
 /// Values that a parameter takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value {
@@ -36,6 +39,8 @@ pub(super) enum Value {
     Bytes,
     /// A percentage from `0%` to `100%`.
     Percentage,
+    /// The popularity of titles: `in-turn`, or `zipf:` with an exponent.
+    Popularity,
 }
 
 impl Value {
@@ -66,8 +71,19 @@ impl Value {
                 size.map(|_| ()).ok_or_else(|| "not a size from 1 byte to 16 MiB".to_owned())
             }
             Self::Percentage => fraction(text).map(|_| ()),
+            Self::Popularity if text == "in-turn" => Ok(()),
+            Self::Popularity => exponent(text)
+                .and_then(|exponent| exponent.parse::<f64>().ok())
+                .filter(|exponent| (0.0..=MAX_EXPONENT).contains(exponent))
+                .map(|_| ())
+                .ok_or_else(|| format!("not in-turn, or zipf: with an exponent from 0 to {MAX_EXPONENT}")),
         }
     }
+}
+
+/// Returns the exponent of Zipf's law in a popularity, unless titles are chosen in turn.
+pub(crate) fn exponent(popularity: &str) -> Option<&str> {
+    popularity.strip_prefix("zipf:")
 }
 
 /// Parses a percentage as a fraction from 0 to 1.

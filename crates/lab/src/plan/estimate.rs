@@ -5,7 +5,7 @@ use crate::{
     bytes_per_second,
     experiment::{Layout, Title},
     function::Function,
-    graph::Graph,
+    graph::{Graph, Node},
 };
 use latemux_quantity::TimeSpan;
 use std::{collections::BTreeMap, time::Duration};
@@ -33,15 +33,28 @@ impl Estimate {
     pub fn of(plans: &[Planned]) -> Self {
         let mut titles: BTreeMap<&(String, Layout), &Title> = BTreeMap::new();
         let mut time = Duration::ZERO;
+        let mut cached = 0;
         for plan in plans {
+            let largest = plan.titles.values().map(Title::bytes).max().unwrap_or(0);
+            let copies = plan.cells.iter().filter_map(|cell| copies(load(&cell.graph)?)).max().unwrap_or(1);
+            cached = cached.max(largest * copies * COPIES);
             titles.extend(&plan.titles);
             let cells: Duration = plan.cells.iter().map(|cell| cell_time(&cell.graph, plan)).sum();
             time += cells.saturating_mul(plan.repeats.min);
         }
         let stored: u64 = titles.values().map(|title| title.bytes()).sum();
-        let cached = titles.values().map(|title| title.bytes()).max().unwrap_or(0) * COPIES;
         Self { time, disk: stored + cached }
     }
+}
+
+/// Returns the load of a graph.
+fn load(graph: &Graph) -> Option<&Node> {
+    graph.nodes().iter().find(|node| node.function == Function::Load)
+}
+
+/// Returns the number of copies of the title, if the experiment states it.
+fn copies(load: &Node) -> Option<u64> {
+    load.parameters.get("copies")?.parse().ok()
 }
 
 /// Estimates the time of one measurement.
@@ -49,13 +62,12 @@ fn cell_time(graph: &Graph, plan: &Planned) -> Duration {
     let rates = graph.nodes().iter().filter(|node| node.function == Function::Link);
     let rates = rates.filter_map(|link| link.parameters.get("rate")?.parse().ok());
     let rate = rates.map(bytes_per_second).min().unwrap_or(UNLIMITED).min(UNLIMITED);
-    let Some(load) = graph.nodes().iter().find(|node| node.function == Function::Load) else {
-        return OVERHEAD;
-    };
+    let Some(load) = load(graph) else { return OVERHEAD };
     let title = load.parameters.get("title");
     let title =
         plan.titles.iter().find(|((name, layout), _)| title == Some(&format!("{name}/{}", layout.name())));
-    let pass = title.map_or(0.0, |(_, title)| title.highest() as f64) / rate as f64;
+    let bytes = title.map_or(0, |(_, title)| title.highest()) * copies(load).unwrap_or(1);
+    let pass = bytes as f64 / rate as f64;
     let pass = Duration::from_secs_f64(pass);
     let stated = load.parameters.get("duration").and_then(|text| text.parse::<TimeSpan>().ok());
     let before = load.parameters.get("before").is_some_and(|before| before != "none");

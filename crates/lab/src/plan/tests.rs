@@ -72,6 +72,27 @@ fn a_plan_has_one_cell_for_each_combination() {
 }
 
 #[test]
+fn storage_and_load_have_as_many_copies_of_a_title() {
+    let copied = EXPERIMENT
+        .replace("layout = 'fmp4'", "layout = 'fmp4', copies = '$copies'")
+        .replace("connections = [1, 10]", "connections = [1]\ncopies = [1, 24]");
+    let planned = planned(&copied).unwrap();
+    assert_eq!(planned.cells.len(), 8);
+    for cell in &planned.cells {
+        let copies = |id: &str| {
+            let node = cell.graph.nodes().iter().find(|node| node.id == id).unwrap();
+            node.parameters["copies"].clone()
+        };
+        assert_eq!(
+            [copies("storage"), copies("load")],
+            [cell.point["copies"].clone(), cell.point["copies"].clone()]
+        );
+    }
+    refused(&copied.replace("24]", "2000]"), "storage: copies must be from 1 to 1000");
+    refused(&EXPERIMENT.replace("kind = 'list'", "kind = 'list', copies = 2"), "must not state the copies");
+}
+
+#[test]
 fn a_key_changes_with_all_that_a_result_depends_on() {
     let (folder, path) = library(EXPERIMENT);
     let library = Library::beside(&path);
@@ -155,6 +176,10 @@ fn time_and_disk_are_known_beforehand() {
     assert_eq!(estimate.disk, 4 * 7_500_000);
     // Titles are stored once for all experiments.
     assert_eq!(Estimate::of(&[plan.clone(), plan]).disk, estimate.disk);
+    // Copies are stored once, but requested and cached each.
+    let copied = planned(&EXPERIMENT.replace("layout = 'fmp4'", "layout = 'fmp4', copies = 4")).unwrap();
+    let copied = Estimate::of(&[copied]);
+    assert_eq!((copied.time, copied.disk), (Duration::from_secs(34) * 16, 13 * 7_500_000));
     let longer = EXPERIMENT.replace("kind = 'list'", "kind = 'list', before = 'same', duration = '30s'");
     let estimate = Estimate::of(&[planned(&longer).unwrap()]);
     assert_eq!(estimate.time, Duration::from_millis(41_500) * 16);

@@ -6,11 +6,13 @@ use super::{
 };
 use crate::{
     Error,
-    content::Paths,
+    content::{CopiedPaths, Paths},
+    function::exponent,
     nbmp,
     process::{Process, command},
 };
 use std::{
+    fs,
     net::SocketAddr,
     path::Path,
     process::Stdio,
@@ -34,9 +36,13 @@ pub(super) fn run(
     stop: &AtomicBool,
 ) -> Result<(), Error> {
     let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
+    let own = place.own(&task.id);
     let format = parameter("format");
-    let urls =
-        |format: &str| -> Result<Paths, Error> { Paths::read(&place.content, parameter("title"), format) };
+    let copies = task.parameters.get("copies").and_then(|copies| copies.parse::<usize>().ok());
+    let urls = |format: &str| -> Result<CopiedPaths, Error> {
+        let paths = Paths::read(&place.content, parameter("title"), format)?;
+        Ok(copies.map_or_else(|| paths.clone().into(), |copies| paths.copied(copies)))
+    };
     let before = match parameter("before") {
         "" | "none" => None,
         "same" => Some(urls(format)?),
@@ -48,14 +54,15 @@ pub(super) fn run(
             "--concurrency=4".to_owned(),
             format!("--requests={}", paths.segments.len()),
         ];
-        perform(&arguments, paths.segments, inputs[0], None, place, stop)?;
+        perform(&arguments, &paths.segments, inputs[0], &own, None, place, stop)?;
         sleep(SETTLE);
     }
     let paths = urls(format)?;
     let connections = parameter("connections");
     let urls = match (parameter("kind"), parameter("class")) {
         ("list", _) => paths.segments,
-        ("single", "manifest") | ("sequence" | "watch", _) => vec![paths.manifest],
+        ("sequence" | "watch", _) => paths.manifests,
+        ("single", "manifest") => paths.manifests.into_iter().take(1).collect(),
         _ => paths.segments.into_iter().take(1).collect(),
     };
     let mut arguments = match parameter("kind") {
@@ -66,12 +73,12 @@ pub(super) fn run(
     let stated = |name: &str| task.parameters.get(name).map(|value| format!("--{name}={value}"));
     let flags = ["requests", "duration", "ramp", "streams", "chunk", "competing", "abr"];
     arguments.extend(flags.into_iter().filter_map(stated));
+    arguments.extend(exponent(parameter("popularity")).map(|exponent| format!("--zipf={exponent}")));
     if arguments[0] == "--single" && stated("requests").is_none() && stated("duration").is_none() {
         arguments.push(format!("--requests={}", urls.len()));
     }
     let measured_from = wall_clock();
-    let results = place.own(&task.id).join(RESULTS);
-    perform(&arguments, urls, inputs[0], Some(&results), place, stop)?;
+    perform(&arguments, &urls, inputs[0], &own, Some(&own.join(RESULTS)), place, stop)?;
     if stop.load(Relaxed) {
         return Ok(());
     }
@@ -83,18 +90,22 @@ pub(super) fn run(
 /// Runs `latemux load`. Failed requests are in its results, and so do not fail the task.
 fn perform(
     arguments: &[String],
-    paths: Vec<String>,
+    paths: &[String],
     server: SocketAddr,
+    own: &Path,
     results: Option<&Path>,
     place: &Place,
     stop: &AtomicBool,
 ) -> Result<(), Error> {
+    // As arguments, the URLs of many titles would be too long.
+    let list = own.join("urls.txt");
+    let urls: String = paths.iter().map(|path| format!("http://{server}{path}\n")).collect();
+    fs::write(&list, urls).map_err(|error| Error::file(&list, &error))?;
     let mut load = command(&place.latemux);
-    load.arg("load").args(arguments);
+    load.arg("load").args(arguments).arg("--list").arg(list);
     if let Some(results) = results {
         load.arg("--out").arg(results);
     }
-    load.args(paths.into_iter().map(|path| format!("http://{server}{path}")));
     load.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = Process::start(&mut load)?;
     while process.ended().is_none() {
