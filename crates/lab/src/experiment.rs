@@ -126,14 +126,11 @@ impl Experiment {
             }
         }
         for (axis, values) in &experiment.scaled {
-            let Some(all) = experiment.matrix.get(axis) else {
-                return Err(Error::invalid(format!("scaled: the matrix has no axis '{axis}'")));
-            };
             if values.is_empty() {
                 return Err(Error::invalid(format!("scaled: the axis '{axis}' has no values")));
             }
-            if let Some(other) = values.iter().find(|value| !all.contains(value)) {
-                return Err(Error::invalid(format!("scaled: the axis '{axis}' has no value '{other}'")));
+            for value in values {
+                check_value(&experiment.matrix, axis, value).map_err(|error| error.within("scaled"))?;
             }
         }
         experiment.check_references()?;
@@ -174,6 +171,17 @@ impl Experiment {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Checks that a matrix has an axis with a value.
+fn check_value(matrix: &BTreeMap<String, Vec<Scalar>>, axis: &str, value: &Scalar) -> Result<(), Error> {
+    match matrix.get(axis) {
+        None => Err(Error::invalid(format!("the matrix has no axis '{axis}'"))),
+        Some(values) if !values.contains(value) => {
+            Err(Error::invalid(format!("the axis '{axis}' has no value '{value}'")))
+        }
+        Some(_) => Ok(()),
     }
 }
 

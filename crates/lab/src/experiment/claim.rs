@@ -129,13 +129,8 @@ impl Claim {
     pub(super) fn check(&self, matrix: &BTreeMap<String, Vec<Scalar>>) -> Result<(), Error> {
         let refused = |why: &str| Err(Error::invalid(format!("claim '{}': {why}", self.text)));
         for (axis, value) in self.of.iter().chain(self.against.iter().flatten()) {
-            match matrix.get(axis) {
-                None => return refused(&format!("the matrix has no axis '{axis}'")),
-                Some(values) if !values.contains(value) => {
-                    return refused(&format!("the axis '{axis}' has no value '{value}'"));
-                }
-                Some(_) => {}
-            }
+            let within = |error: Error| error.within(&format!("claim '{}'", self.text));
+            super::check_value(matrix, axis, value).map_err(within)?;
         }
         match (self.at_least, self.at_most) {
             (None, None) => refused("needs at_least or at_most"),

@@ -41,7 +41,10 @@ pub(super) fn run(
     let copies = task.parameters.get("copies").and_then(|copies| copies.parse::<usize>().ok());
     let urls = |format: &str| -> Result<CopiedPaths, Error> {
         let paths = Paths::read(&place.content, parameter("title"), format)?;
-        Ok(copies.map_or_else(|| paths.clone().into(), |copies| paths.copied(copies)))
+        Ok(match copies {
+            Some(copies) => paths.copied(copies),
+            None => paths.into(),
+        })
     };
     let before = match parameter("before") {
         "" | "none" => None,
