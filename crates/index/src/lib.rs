@@ -27,5 +27,6 @@ pub mod title;
 
 pub use error::IndexError;
 pub use media::{MediaIndex, Track};
+pub use table::column::unpacked::UnpackedValues;
 pub use table::samples::Sample;
 pub use title::Title;

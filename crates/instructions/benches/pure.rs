@@ -258,8 +258,9 @@ fn unknown(minutes: usize) -> Bytes {
 #[bench::of_2_min(unknown(2))]
 #[bench::of_2_h(unknown(120))]
 fn first_mpd(object: Bytes) -> (Origin, Plan) {
-    let mut origin = Origin::of(vec![object], TARGET).unwrap();
+    let mut origin = Origin::just_indexed(vec![object], TARGET).unwrap();
     let plan = black_box(origin.plan(&Resource::DashManifest(DashTemplate::Time)).unwrap());
+    origin.drop_values();
     (origin, plan)
 }
 
@@ -268,8 +269,9 @@ fn first_mpd(object: Bytes) -> (Origin, Plan) {
 #[bench::of_2_min(unknown(2))]
 #[bench::of_2_h(unknown(120))]
 fn first_hls(object: Bytes) -> (Origin, Plan, Plan) {
-    let mut origin = Origin::of(vec![object], TARGET).unwrap();
+    let mut origin = Origin::just_indexed(vec![object], TARGET).unwrap();
     let plan = black_box(origin.plan(&Resource::HlsMultivariant(HlsContainer::Auto)).unwrap());
+    origin.drop_values();
     let names = [TrackKind::Audio, TrackKind::Video].map(|kind| origin.names(kind)[0].clone());
     let playlist = Resource::HlsPlaylist(names.to_vec(), HlsContainer::Auto);
     let playlist = black_box(origin.plan(&playlist).unwrap());

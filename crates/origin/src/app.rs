@@ -14,10 +14,12 @@ use crate::{
     read::prefetch::Prefetch,
     read::room::ResponseMemory,
     read::segment::SegmentBodies,
+    title::indexer::Indexer,
     title::library::Library,
     title::loading_memory::LoadingMemory,
     title::storages::Storages,
     title::titles::Titles,
+    title::unpacked::RecentValues,
     title::work_queue::WorkQueue,
 };
 use arc_swap::ArcSwap;
@@ -133,12 +135,17 @@ impl App {
         let storages = Storages::new(meter, cache, source_options);
         let index_target = write.filter(|_| config.index.write);
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
-        let loading = LoadingMemory::new(config.memory.loading);
+        // Work waits for its part of the memory. The rest is taken without waiting.
+        let for_values = config.memory.loading / 16;
+        let loading = LoadingMemory::new(config.memory.loading - for_values);
+        let recent = Arc::new(RecentValues::new(for_values));
         let work = Arc::new(WorkQueue::new(loading.clone()));
         let cuts = Cuts::new(config.memory.cuts, indexes.clone(), metrics.stated_cuts.clone());
-        let titles = Titles::new(&storage, &config, &storages, indexes, index_target, loading, work.clone());
+        let replaces = index_target.is_some();
+        let indexer = Indexer::new(&storage, &config, &storages, loading, recent.clone(), replaces);
+        let titles = Titles::new(&storage, &config, &storages, indexes, index_target, indexer, work.clone());
         let fragments = Fragments::new(config.memory.fragments);
-        let manifests = Manifests::new(config.memory.manifests, work);
+        let manifests = Manifests::new(config.memory.manifests, work, recent);
         watches.extend(titles.watch().chain([fragments.watch(), cuts.watch(), manifests.watch()]));
         metrics.watch(watches);
         let counts = metrics.prefetches.clone();

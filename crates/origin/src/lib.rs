@@ -211,7 +211,10 @@ impl Origin {
     /// # Errors
     /// Returns the error that a client would get for the title's manifests.
     pub async fn title(&self, base: &str) -> Result<Arc<LoadedTitle>, Error> {
-        self.app().titles.load(base, Freshness::Recent).await
+        let app = self.app();
+        let loaded = app.titles.load(base, Freshness::Recent).await?;
+        app.titles.forget_values(&loaded);
+        Ok(loaded)
     }
 }
 

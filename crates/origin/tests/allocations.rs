@@ -67,7 +67,7 @@ fn cost(stream: &mut TcpStream, url: &str) -> (Stats, usize) {
 
 /// Most bytes of memory for a title of two minutes, its file and its index. Sizes of samples take
 /// most of them.
-const MOST_OF_A_TITLE: usize = 15 << 10;
+const MOST_OF_A_TITLE: usize = 15_600;
 const TITLES: usize = 40;
 
 /// Returns the bytes that the caches of titles and of files count, from the metrics.

@@ -136,14 +136,16 @@ fn share_sizes(title: &Title, packed: &PackedTracks<'_>, track: usize, protocol:
     let of_title = &title.tracks()[track];
     let is_text = title.track(of_title).kind == TrackKind::Text;
     if let Samples::Table(table) = &title.track(of_title).samples
-        && !is_text
         && let Some(size) = StretchSize::new(title, of_title, protocol)
         && let Some(cuts) = cuts_of_shares(packed, track)
     {
         let mut sizes = Vec::with_capacity(cuts.len());
         let mut stretches = size.batches(table, &cuts);
-        while let Some(stretch) = stretches.next_batch() {
-            sizes.push(if stretch.sizes.is_empty() { 0 } else { (size.bytes)(&stretch) });
+        for number in packed.numbers() {
+            let Some(stretch) = stretches.next_batch() else { break };
+            // A segment of text without samples is sent as a file without cues.
+            let is_empty = stretch.sizes.is_empty() && !(is_text && packed.share(track, number).is_some());
+            sizes.push(if is_empty { 0 } else { (size.bytes)(&stretch) });
         }
         return sizes;
     }
@@ -162,6 +164,7 @@ impl<'a> StretchSize<'a> {
     fn new(title: &'a Title, title_track: &TitleTrack, protocol: Protocol) -> Option<Self> {
         let track = title.track(title_track);
         match protocol {
+            _ if track.kind == TrackKind::Text => Self::of_any(track, protocol),
             Protocol::Dash | Protocol::HlsCmaf => {
                 let composed = title_track.starts_composed(track);
                 let bytes = Box::new(move |stretch: &SampleBatch<'_>| cmaf::stretch_bytes(stretch, composed));
@@ -174,13 +177,17 @@ impl<'a> StretchSize<'a> {
     /// Like [`Self::new`], for stretches that begin anywhere.
     fn of_any(track: &'a Track, protocol: Protocol) -> Option<Self> {
         match protocol {
+            Protocol::Smooth => None,
+            _ if track.kind == TrackKind::Text => Some(Self {
+                bytes: Box::new(move |stretch| text_bytes(track, stretch, protocol)),
+                compositions: true,
+            }),
             Protocol::Dash | Protocol::HlsCmaf => Some(Self {
                 bytes: Box::new(|stretch: &SampleBatch<'_>| cmaf::stretch_bytes(stretch, false)),
                 compositions: true,
             }),
             Protocol::HlsTs => Some(Self { bytes: Box::new(ts::stretch_bytes(track)), compositions: true }),
             Protocol::Hds => Some(Self { bytes: Box::new(f4f::stretch_bytes(track)), compositions: false }),
-            Protocol::Smooth => None,
         }
     }
 
@@ -238,14 +245,28 @@ fn share_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol
     }
 }
 
+/// Computes [`text_size`] of a stretch of samples at once.
+fn text_bytes(track: &Track, stretch: &SampleBatch<'_>, protocol: Protocol) -> u64 {
+    let sizes = stretch.sizes.iter().take(MAX_SAMPLES);
+    let samples = sizes.len() as u64;
+    let bytes = sizes.map(|&size| u64::from(size)).sum();
+    match protocol {
+        Protocol::HlsTs => text::webvtt_bytes(track, samples, bytes),
+        Protocol::Dash | Protocol::HlsCmaf => {
+            cmaf::stretch_bytes(stretch, false) + text::added_bytes(track, samples, bytes)
+        }
+        Protocol::Smooth | Protocol::Hds => bytes,
+    }
+}
+
 /// Returns at least the bytes of a segment of text, which may be sent in another form.
 fn text_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
     let title_track = &title.tracks()[index];
     let track = title.track(title_track);
     let (samples, bytes) = match &track.samples {
         Samples::Table(table) => {
-            let range = || table.range(segment.cut.clone()).take(MAX_SAMPLES);
-            (range().count() as u64, range().map(|sample| u64::from(sample.size)).sum())
+            let sizes = table.range(segment.cut.clone()).take(MAX_SAMPLES).map(|sample| sample.size);
+            sizes.fold((0, 0), |(samples, bytes), size| (samples + 1, bytes + u64::from(size)))
         }
         Samples::Fragments(fragments) => {
             let object = &title.objects()[title_track.object];
@@ -309,7 +330,7 @@ impl Bitrate {
         let (bytes, ticks) = total(segments);
         let average = rate(bytes, ticks);
         // A title shorter than half a target has no such run.
-        let peak = highest_run(segments, target).map_or(0, |run| rate(run.bytes, run.ticks));
+        let peak = highest_run(segments, target).map_or(0, |run| rate(run.bytes.into(), run.ticks.into()));
         Self { peak: peak.max(average), average }
     }
 

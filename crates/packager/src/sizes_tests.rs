@@ -2,7 +2,10 @@
 
 use super::*;
 use latemux_isobmff::{Time, Timescale};
-use latemux_testmedia::origin::index;
+use latemux_testmedia::{
+    hostile::{HostileFile, HostileTrack},
+    origin::index,
+};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// Creates a title from files of the sample library.
@@ -45,6 +48,52 @@ fn sizes_of_columns_equal_those_of_samples() {
                     }
                     check_iframes(title, tracks[0], protocol);
                 }
+            }
+        }
+    }
+}
+
+/// Returns a title of two tracks of text, whose samples have these durations in milliseconds, one
+/// after the other, and a track of audio.
+fn text_title(durations: &[u32]) -> Title {
+    let track = HostileTrack {
+        repeat: 2,
+        codec: 2,
+        timescale: 1000,
+        samples: 40,
+        size_bits: 8,
+        durations: durations.iter().map(|&duration| (1, duration)).collect(),
+        chunk: 40,
+        most_runs: 40,
+        ..HostileTrack::default()
+    };
+    let audio =
+        HostileTrack { repeat: 1, codec: 1, samples: 90, durations: vec![(90, 1000)], ..track.clone() };
+    let file = HostileFile { tracks: vec![track, audio], ..HostileFile::default() };
+    let index = index(&file.write().into()).unwrap();
+    Title::new(vec![Arc::new(index)], Duration::from_secs(2)).unwrap()
+}
+
+#[test]
+fn sizes_of_text_equal_those_of_samples() {
+    for durations in [&[500, 700, 900][..], &[2000], &[30_000, 10, 1], &[1, 0, 9000], &[100_000, 1]] {
+        let title = text_title(durations);
+        let is_text = |&i: &usize| title.track(&title.tracks()[i]).kind == TrackKind::Text;
+        let texts: Vec<usize> = (0..title.tracks().len()).filter(is_text).collect();
+        assert_eq!(texts.len(), 2);
+        for tracks in texts.iter().map(std::slice::from_ref).chain([&*texts]) {
+            let packed = PackedTracks::new(&title, tracks).unwrap();
+            assert!(tracks.iter().all(|&track| cuts_of_shares(&packed, track).is_some()));
+            for protocol in
+                [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs, Protocol::Hds, Protocol::Smooth]
+            {
+                let expected = sample_by_sample(&title, &packed, protocol);
+                assert!(expected.len() > 5);
+                assert_eq!(
+                    packed_sizes(&title, &packed, protocol),
+                    expected,
+                    "{durations:?} {tracks:?} {protocol:?}"
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use latemux_index::{
-    IndexError, Title,
+    IndexError, Title, UnpackedValues,
     locate::fragment_reader::{FragmentReader, FragmentStep},
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::fragment_samples::{FragmentSamples, KnownFragments},
@@ -57,6 +57,8 @@ pub struct Origin {
     /// The title.
     pub title: Title,
     known: Known,
+    /// Values of packed columns, as after a title has been indexed for its first request.
+    unpacked: Vec<UnpackedValues>,
 }
 
 /// Fragments whose samples have been read, by object and offset.
@@ -97,7 +99,39 @@ impl Origin {
     /// The error of indexing an object, or of making the title.
     pub fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
         let indexes = objects.iter().map(|o| index(o).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { title: Title::new(indexes, target)?, objects, known: Known::default() })
+        Self::of_indexes(objects, indexes, target)
+    }
+
+    /// Opens one title like [`Self::of`], for its first requests: values of packed columns are kept
+    /// until [`Self::drop_values`].
+    ///
+    /// # Errors
+    /// The same as those of [`Self::of`].
+    pub fn just_indexed(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
+        let mut unpacked = Vec::new();
+        let index = |object| {
+            let mut index = run(&mut Locator::new(Limits::default()).keeping_values(), object)?;
+            unpacked.push(index.take_unpacked());
+            Ok(Arc::new(index))
+        };
+        let indexes = objects.iter().map(index).collect::<Result<Vec<_>, IndexError>>()?;
+        Ok(Self { unpacked, ..Self::of_indexes(objects, indexes, target)? })
+    }
+
+    fn of_indexes(
+        objects: Vec<Bytes>,
+        indexes: Vec<Arc<MediaIndex>>,
+        target: Duration,
+    ) -> Result<Self, IndexError> {
+        let title = Title::new(indexes, target)?;
+        Ok(Self { title, objects, known: Known::default(), unpacked: Vec::new() })
+    }
+
+    /// Drops the values of packed columns. Returns false if there were none.
+    pub fn drop_values(&mut self) -> bool {
+        let any = self.unpacked.iter().any(|values| !values.is_empty());
+        self.unpacked.clear();
+        any
     }
 
     /// Adds a file of text beside the media, whose name ends with its form.

@@ -36,6 +36,7 @@ use crate::{
         track_description::TrackDescription,
     },
     media::{IndexSource, MediaIndex, Track, cut_box::CutBoxPlace, stamp::MediaStamp},
+    table::column::unpacked::UnpackedValues,
 };
 use bytes::Bytes;
 use latemux_isobmff::movie::Movie;
@@ -81,6 +82,8 @@ pub struct Locator {
     /// True if every sample is needed, even if the file's own index lists fragments.
     full: bool,
     tables: Option<FullTables>,
+    /// Owner of the values of packed columns, if they are kept.
+    unpacked: Option<UnpackedValues>,
 }
 
 /// Most samples of a title or an index that take well below a millisecond of work: three minutes of
@@ -116,6 +119,13 @@ impl Locator {
     /// [`Self::full_tables`].
     pub fn for_full_tables(limits: Limits) -> Self {
         Self { full: true, ..Self::new(limits) }
+    }
+
+    /// Makes the index own the values of its packed columns, see [`MediaIndex::take_unpacked`].
+    /// Until they are dropped, manifests are made without decoding the columns.
+    #[must_use]
+    pub fn keeping_values(self) -> Self {
+        Self { unpacked: Some(UnpackedValues::default()), ..self }
     }
 
     /// Returns true for a locator made by [`Self::for_full_tables`].
@@ -285,7 +295,7 @@ impl Locator {
         if self.full {
             self.tables = Some(FullTables::new(object_size, &self.head, &found, &outcome));
         }
-        Ok(finish(&reader, &self.head, found, outcome, self.scan.as_ref()))
+        Ok(finish(&reader, &self.head, found, outcome, self.scan.as_ref(), self.unpacked.take()))
     }
 }
 
@@ -295,6 +305,7 @@ fn finish(
     mut found: FoundMovie,
     outcome: FoundSamples,
     scan: Option<&Scan>,
+    mut unpacked: Option<UnpackedValues>,
 ) -> MediaIndex {
     let object_size = reader.object_size;
     let mut problems = Vec::new();
@@ -306,7 +317,8 @@ fn finish(
     let names: Vec<TrackProblem> = descriptions.iter().map(named).collect();
     let numbers: Vec<usize> = descriptions.iter().map(|(number, _)| *number).collect();
     let scan = scan.filter(|_| matches!(outcome, FoundSamples::Scanned(_)));
-    let ReadTracks { source, tracks, boxes } = read_tracks(outcome, descriptions, &movie, object_size);
+    let ReadTracks { source, tracks, boxes } =
+        read_tracks(outcome, descriptions, &movie, object_size, unpacked.as_mut());
     let described = numbers.iter().map(|&number| Some(&movie.tracks.get(number)?.as_ref().ok()?.tables));
     let mut tracks: Vec<UnplacedTrack<'_>> = tracks.into_iter().zip(described).collect();
     match source {
@@ -347,6 +359,7 @@ fn finish(
         stamp,
         cut_box,
         inline: None,
+        unpacked: unpacked.unwrap_or_default(),
     }
 }
 
@@ -364,6 +377,7 @@ fn read_tracks(
     descriptions: Vec<(usize, TrackDescription)>,
     movie: &Movie,
     object_size: u64,
+    mut unpacked: Option<&mut UnpackedValues>,
 ) -> ReadTracks {
     let descriptions = descriptions.into_iter();
     let mut boxes = Vec::new();
@@ -372,7 +386,7 @@ fn read_tracks(
             let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
                 Some(Ok(track)) => {
                     let media_size = description.size_of_media(object_size);
-                    let read = description.read_tables(track, object_size);
+                    let read = description.read_tables(track, object_size, unpacked.as_deref_mut());
                     // Chunks are checked later, but their problem is the one to report.
                     let problem = |kind| Chunks::new(&track.tables, media_size).check().unwrap_or(kind);
                     description.with_table(read?).map_err(problem)

@@ -5,13 +5,16 @@ use crate::{
     error::TrackProblemKind,
     locate::chunks::Chunks,
     table::{
-        column::ColumnBuilder,
+        column::{ColumnBuilder, unpacked::UnpackedValues},
         rice::BLOCK,
         sample_builder::SampleTableBuilder,
         samples::{MAX_SAMPLES, SampleTable},
     },
 };
-use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};
+use latemux_isobmff::{
+    boxes::{ctts::CompositionOffsets, stsz::SampleSizes},
+    movie::SampleTables,
+};
 
 /// Bound of the size of an object that is not at hand: no storage has larger ones.
 pub(crate) const MAX_OBJECT_SIZE: u64 = i64::MAX.unsigned_abs();
@@ -64,7 +67,8 @@ pub(crate) fn sample_count(tables: &SampleTables, object_size: u64) -> Result<u3
 
 /// Packs the tables, except for chunks: those of all tracks are checked and described together by
 /// [`super::placement::place`]. Decode times start at 0 and all samples play. `all_sync` is for
-/// media in which an empty `stss` means nothing (audio, text).
+/// media in which an empty `stss` means nothing (audio, text). `unpacked` keeps the values of
+/// packed columns.
 ///
 /// Deviations that ffmpeg plays are accepted too: `stts`, `ctts`, `stss` and `stco` that continue
 /// after the last sample, and `ctts` that ends before it.
@@ -72,16 +76,21 @@ pub(crate) fn read(
     tables: &SampleTables,
     object_size: u64,
     all_sync: bool,
+    unpacked: Option<&mut UnpackedValues>,
 ) -> Result<SampleTable, TrackProblemKind> {
     sample_count(tables, object_size)?;
     let of_chunks = |problem| Chunks::new(tables, object_size).check().unwrap_or(problem);
-    read_columns(tables, all_sync).map_err(of_chunks)
+    read_columns(tables, all_sync, unpacked).map_err(of_chunks)
 }
 
-fn read_columns(tables: &SampleTables, all_sync: bool) -> Result<SampleTable, TrackProblemKind> {
+fn read_columns(
+    tables: &SampleTables,
+    all_sync: bool,
+    unpacked: Option<&mut UnpackedValues>,
+) -> Result<SampleTable, TrackProblemKind> {
     let count = tables.stsz.count();
     let mut builder = SampleTableBuilder::default();
-    read_sizes(&tables.stsz, &mut builder.sizes);
+    let sizes = read_sizes(&tables.stsz, &mut builder.sizes);
     for run in tables.stts.iter() {
         // Broken writers put negative deltas in `stts`, which have the highest bit set.
         if i32::try_from(run.delta).is_err() {
@@ -93,12 +102,16 @@ fn read_columns(tables: &SampleTables, all_sync: bool) -> Result<SampleTable, Tr
         return malformed(format!("stts has {} samples, but stsz has {count}", builder.durations.len()));
     }
 
-    match &tables.ctts {
-        Some(ctts) => {
-            builder.extend_compositions(ctts.iter().map(|run| (run.offset, run.count)), count);
+    let offsets = tables.ctts.iter().flat_map(CompositionOffsets::iter).map(|run| (run.offset, run.count));
+    // No more values than twice the entries of the table: a run of billions takes a few bytes.
+    let runs = tables.ctts.as_ref().map_or(0, |ctts| ctts.iter().len());
+    let compositions = match runs >= count as usize / 2 {
+        true => builder.extend_dense_compositions(offsets, count),
+        false => {
+            builder.extend_compositions(offsets, count);
+            Vec::new()
         }
-        None => builder.extend_compositions(std::iter::empty(), count),
-    }
+    };
 
     match &tables.stss {
         Some(stss) if !(all_sync && stss.iter().len() == 0) => {
@@ -118,18 +131,29 @@ fn read_columns(tables: &SampleTables, all_sync: bool) -> Result<SampleTable, Tr
         }
         _ => builder.set_all_sync(),
     }
-    Ok(builder.finish(0))
+    let mut table = builder.finish(0);
+    if let Some(unpacked) = unpacked {
+        table.keep_values(sizes, compositions, unpacked);
+    }
+    Ok(table)
 }
 
-fn read_sizes(table: &SampleSizes, sizes: &mut ColumnBuilder) {
+/// Appends all sizes to a column. Returns them if they take no more memory than their table.
+fn read_sizes(table: &SampleSizes, sizes: &mut ColumnBuilder) -> Vec<u32> {
     if let SampleSizes::Constant { size, count } = *table {
-        return sizes.push_run(size, count);
+        sizes.push_run(size, count);
+        return Vec::new();
+    }
+    if let Some(words) = table.words() {
+        let values: Vec<u32> = words.iter().map(|&word| u32::from_be_bytes(word)).collect();
+        sizes.extend(&values);
+        return values;
     }
     let mut block = [0; BLOCK];
     loop {
         let filled = table.fill(sizes.len(), &mut block);
         if filled == 0 {
-            return;
+            return Vec::new();
         }
         sizes.extend(block.get(..filled).unwrap_or_default());
     }

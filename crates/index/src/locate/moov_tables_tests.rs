@@ -20,7 +20,7 @@ const SIZE: u64 = 10_000;
 
 /// Reads the tables of a track that is alone in its file, with positions.
 fn read(tables: &SampleTables, object_size: u64, all_sync: bool) -> Result<SampleTable, TrackProblemKind> {
-    let mut table = super::read(tables, object_size, all_sync)?;
+    let mut table = super::read(tables, object_size, all_sync, None)?;
     let (counts, positions) = placement::chunks_of(tables, object_size)?;
     table.set_chunks(counts, ChunkPositions::Separate(positions));
     Ok(table)

@@ -5,8 +5,8 @@ use crate::{
     locate::{edits::Edits, hidden_frames, moof_samples::every_sample_is_sync, moov_tables, placement},
     media::{Purpose, Samples, Track, TrackKind},
     table::{
-        fragment_table::FragmentTable, layout::ChunkPositions, presentation::Presentation,
-        samples::SampleTable,
+        column::unpacked::UnpackedValues, fragment_table::FragmentTable, layout::ChunkPositions,
+        presentation::Presentation, samples::SampleTable,
     },
 };
 use latemux_isobmff::{
@@ -118,20 +118,22 @@ impl TrackDescription {
         track: &movie::Track,
         object_size: u64,
     ) -> Result<SampleTable, TrackProblemKind> {
-        let mut table = self.read_tables(track, object_size)?;
+        let mut table = self.read_tables(track, object_size, None)?;
         let (counts, positions) = placement::chunks_of(&track.tables, self.size_of_media(object_size))?;
         table.set_chunks(counts, ChunkPositions::Separate(positions));
         Ok(table)
     }
 
     /// Reads the sample tables of `moov`: all samples, on the source timeline. Their positions are
-    /// left to [`placement::place`].
+    /// left to [`placement::place`]. `unpacked` keeps the values of packed columns.
     pub(crate) fn read_tables(
         &self,
         track: &movie::Track,
         object_size: u64,
+        unpacked: Option<&mut UnpackedValues>,
     ) -> Result<SampleTable, TrackProblemKind> {
-        moov_tables::read(&track.tables, self.size_of_media(object_size), self.kind != TrackKind::Video)
+        let media_size = self.size_of_media(object_size);
+        moov_tables::read(&track.tables, media_size, self.kind != TrackKind::Video, unpacked)
     }
 
     /// Returns the number of samples in `moov`, unless [`Self::read_tables`] refuses it at once.

@@ -12,7 +12,10 @@ pub use purpose::{Purpose, Role};
 use crate::{
     error::TrackProblem,
     media::{cut_box::CutBoxPlace, stamp::MediaStamp, thumbnails::ThumbnailTrack},
-    table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
+    table::{
+        column::unpacked::UnpackedValues, fragment_table::FragmentTable, presentation::Presentation,
+        samples::SampleTable,
+    },
 };
 use bytes::Bytes;
 use latemux_isobmff::{
@@ -51,6 +54,8 @@ pub struct MediaIndex {
     pub cut_box: Option<Box<CutBoxPlace>>,
     /// All bytes of the media, if it was made in memory: of a file of text.
     pub inline: Option<Bytes>,
+    /// Values of packed columns that have just been read.
+    pub unpacked: UnpackedValues,
 }
 
 /// The boxes an object's index was read from.
@@ -221,6 +226,12 @@ impl MediaIndex {
         self
     }
 
+    /// Moves the values of packed columns to a new owner, who should drop them soon. There are none
+    /// unless [`Locator::keeping_values`](crate::locate::Locator::keeping_values) kept them.
+    pub fn take_unpacked(&mut self) -> UnpackedValues {
+        std::mem::take(&mut self.unpacked)
+    }
+
     /// Returns the number of samples of all tracks, or of fragments if only those are known.
     pub fn sample_count(&self) -> u64 {
         self.all_tracks().map(Track::sample_count).sum()
@@ -262,6 +273,7 @@ impl MediaIndex {
             + size_of_val::<[Trex]>(&self.fragment_defaults)
             + self.cut_box.as_ref().map_or(0, |_| size_of::<CutBoxPlace>())
             + self.inline.as_ref().map_or(0, Bytes::len)
+            + self.unpacked.heap_bytes()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
         error::PersistError,
         packed::{self, DECODE_TIMES, TIMES},
     },
-    table::{layout::Layout, presentation::Presentation, samples::Sample},
+    table::{column::unpacked::UnpackedValues, layout::Layout, presentation::Presentation, samples::Sample},
 };
 use bytes::Bytes;
 use latemux_isobmff::{
@@ -72,6 +72,7 @@ pub(super) fn put_index(index: &MediaIndex, out: &mut ByteWriter) {
 pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, PersistError> {
     let mut layouts = Vec::new();
     Ok(MediaIndex {
+        unpacked: UnpackedValues::default(),
         object_size: bytes.u64()?,
         fingerprint: bytes.u128()?,
         source: take_one(&SOURCES, bytes)?,

@@ -6,7 +6,7 @@ use crate::{
         error::PersistError,
     },
     table::{
-        column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
+        column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE, unpacked::UnpackedLink},
         fragment_table::{FragmentTable, SampleRates},
         layout::{ChunkPositions, Layout, MAX_TRACKS, TrackLayout},
         positions::{Positions, PositionsEncoding},
@@ -100,7 +100,8 @@ pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistE
             }
             let directory = directory.into();
             let stream = stream.into();
-            Ok(Column(ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))))
+            let unpacked = UnpackedLink::default();
+            Ok(Column(ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total, unpacked }))))
         }
         _ => Err(PersistError::Damaged("a column of an unknown form")),
     }

@@ -159,11 +159,11 @@ impl SingleSamples<'_> {
     pub fn get(&mut self, index: u32) -> Option<SampleBatch<'_>> {
         let number = self.window_start.checked_add(index).filter(|number| *number < self.end)?;
         let skipped = number.checked_sub(self.number)?;
-        self.sizes.sum_next(skipped);
+        self.sizes.skip_next(skipped);
         self.size = [self.sizes.next().unwrap_or(0)];
         let mut packed = 0;
         if let Some(compositions) = &mut self.compositions {
-            compositions.sum_next(skipped);
+            compositions.skip_next(skipped);
             packed = compositions.next().unwrap_or(0);
         }
         self.composition_offset = [composition(packed, self.composition_lift)];

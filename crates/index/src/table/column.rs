@@ -2,6 +2,7 @@
 
 mod build;
 mod bulk;
+pub(crate) mod unpacked;
 mod values;
 
 pub(crate) use build::ColumnBuilder;
@@ -10,6 +11,7 @@ pub(crate) use values::Values;
 
 use crate::table::rice::{BLOCK, BlockReader};
 use std::ops::Range;
+use unpacked::UnpackedLink;
 use values::{Block, ValuesState};
 
 /// [`BLOCK`] as `u32`, to count values with.
@@ -47,6 +49,7 @@ pub(crate) struct Packed {
     pub(crate) directory: Box<[DirectoryEntry]>,
     pub(crate) stream: Box<[u8]>,
     pub(crate) total: u64,
+    pub(crate) unpacked: UnpackedLink,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,13 @@ impl Column {
 
     /// Returns the values from an index on, none if it is beyond the end.
     pub(crate) fn iter_from(&self, index: u32) -> Values<'_> {
+        if let ColumnEncoding::Packed(form) = &self.0
+            && let Some(values) = form.unpacked.get()
+        {
+            let left = form.len.saturating_sub(index);
+            let state = ValuesState::Unpacked { values, index: index as usize };
+            return Values { left, state, block: Block::default() };
+        }
         self.seek(index).1
     }
 
@@ -218,7 +228,11 @@ impl Column {
             ColumnEncoding::Constant { .. } => 0,
             ColumnEncoding::Runs(form) => size_of::<Runs>() + size_of_val::<[Run]>(&form.runs),
             ColumnEncoding::Packed(form) => {
-                size_of::<Packed>() + size_of_val::<[DirectoryEntry]>(&form.directory) + form.stream.len()
+                let Packed { directory, stream, unpacked, .. } = &**form;
+                size_of::<Packed>()
+                    + size_of_val::<[DirectoryEntry]>(directory)
+                    + stream.len()
+                    + unpacked.heap_bytes()
             }
         }
     }

@@ -9,7 +9,7 @@
 
 mod writer;
 
-pub(crate) use writer::BitWriter;
+pub(crate) use writer::{BitWriter, padded};
 
 /// Number of values in a full block.
 pub(crate) const BLOCK: usize = 64;
@@ -295,7 +295,7 @@ mod tests {
     fn round_trip(values: &[u32]) -> (Vec<u32>, usize) {
         let mut writer = BitWriter::default();
         let mut state = BlockState::default();
-        values.chunks(BLOCK).for_each(|block| _ = writer.put_block(block, &mut state));
+        values.chunks(BLOCK).for_each(|block| _ = writer.put_block(&padded(block), block.len(), &mut state));
         let bytes = writer.finish();
         let mut reader = BlockReader::new(&bytes, 0);
         let back: Vec<u32> = values.iter().map(|_| reader.next_value()).collect();

@@ -4,7 +4,6 @@ use crate::table::{
     column::ColumnBuilder,
     layout::{ChunkPositions, Layout, TrackLayout},
     positions::PositionsBuilder,
-    rice::{BLOCK, zigzag},
     samples::SampleTable,
 };
 use std::sync::Arc;
@@ -28,9 +27,6 @@ impl SampleTableBuilder {
     /// are missing are 0.
     pub(crate) fn extend_compositions(&mut self, runs: impl Iterator<Item = (i32, u32)>, len: u32) {
         let mut left = len.saturating_sub(self.compositions.len());
-        // Most runs of usual video have one sample. These are taken together.
-        let mut block = [0; BLOCK];
-        let mut filled = 0;
         let (mut least, mut largest) = self.composition_bounds.unwrap_or((i32::MAX, i32::MIN));
         for (offset, count) in runs.chain([(0, u32::MAX)]) {
             let count = count.min(left);
@@ -39,21 +35,34 @@ impl SampleTableBuilder {
             }
             left -= count;
             (least, largest) = (least.min(offset), largest.max(offset));
-            // Equal to `zigzag`, but in 32 bits.
-            let packed = (offset.cast_unsigned() << 1) ^ (offset >> 31).cast_unsigned();
-            if count == 1
-                && let Some(place) = block.get_mut(filled)
-            {
-                *place = packed;
-                filled += 1;
+            self.compositions.push_run(packed(offset), count);
+        }
+        self.composition_bounds = (least <= largest).then_some((least, largest));
+    }
+
+    /// Does the same for runs of few samples, as in usual video, and returns the values of the
+    /// column. Taking them together is faster.
+    pub(crate) fn extend_dense_compositions(
+        &mut self,
+        runs: impl Iterator<Item = (i32, u32)>,
+        len: u32,
+    ) -> Vec<u32> {
+        let mut values = Vec::with_capacity(len as usize);
+        let (mut least, mut largest) = (i32::MAX, i32::MIN);
+        for (offset, count) in runs.chain([(0, u32::MAX)]) {
+            let count = (count as usize).min(len as usize - values.len());
+            if count == 1 {
+                values.push(packed(offset));
+            } else if count > 0 {
+                values.resize(values.len() + count, packed(offset));
+            } else {
                 continue;
             }
-            self.compositions.extend(block.get(..filled).unwrap_or_default());
-            filled = 0;
-            self.compositions.push_run(packed, count);
+            (least, largest) = (least.min(offset), largest.max(offset));
         }
-        self.compositions.extend(block.get(..filled).unwrap_or_default());
+        self.compositions.extend(&values);
         self.composition_bounds = (least <= largest).then_some((least, largest));
+        values
     }
 
     pub(crate) fn push_compositions(&mut self, offset: i32, count: u32) {
@@ -62,11 +71,7 @@ impl SampleTableBuilder {
         }
         let (min, max) = self.composition_bounds.unwrap_or((offset, offset));
         self.composition_bounds = Some((min.min(offset), max.max(offset)));
-        let packed = u32::try_from(zigzag(offset.into())).unwrap_or(0);
-        match count {
-            1 => self.compositions.push(packed),
-            _ => self.compositions.push_run(packed, count),
-        }
+        self.compositions.push_run(packed(offset), count);
     }
 
     /// Appends a chunk of `samples` contiguous samples from `offset` on, `bytes` bytes in total.
@@ -106,4 +111,9 @@ impl SampleTableBuilder {
             sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
         }
     }
+}
+
+/// Returns a composition offset in its form in the column. Equal to `zigzag`, but in 32 bits.
+fn packed(offset: i32) -> u32 {
+    (offset.cast_unsigned() << 1) ^ (offset >> 31).cast_unsigned()
 }

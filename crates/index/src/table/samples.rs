@@ -2,7 +2,7 @@
 
 use crate::table::{
     chunk_block::OneByOne,
-    column::{Column, Values},
+    column::{Column, Values, unpacked::UnpackedValues},
     interleaving::interleave,
     layout::{ChunkPositions, Layout, SamplePositionsIter},
     presentation::Presentation,
@@ -214,6 +214,21 @@ impl SampleTable {
         let track = self.track;
         if let Some(laid) = Arc::make_mut(&mut self.layout).tracks.get_mut(track) {
             (laid.chunk_samples, laid.chunks) = (chunk_samples, chunks);
+        }
+    }
+
+    /// Keeps the values of the columns of sizes and composition offsets, as far as they are known.
+    pub(crate) fn keep_values(
+        &mut self,
+        sizes: Vec<u32>,
+        compositions: Vec<u32>,
+        unpacked: &mut UnpackedValues,
+    ) {
+        if let Some(laid) = Arc::make_mut(&mut self.layout).tracks.get_mut(self.track) {
+            unpacked.keep(&mut laid.sizes, sizes);
+        }
+        if let Some(column) = &mut self.compositions {
+            unpacked.keep(column, compositions);
         }
     }
 

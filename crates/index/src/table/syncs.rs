@@ -127,7 +127,7 @@ impl Iterator for ComposedSyncs<'_> {
         let skipped = number.checked_sub(self.number)?;
         let mut packed = 0;
         if let Some(compositions) = &mut self.compositions {
-            compositions.sum_next(skipped);
+            compositions.skip_next(skipped);
             packed = compositions.next().unwrap_or(0);
         }
         let time = self.decode_time + self.durations.sum_next(skipped).cast_signed();

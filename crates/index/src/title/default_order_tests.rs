@@ -26,6 +26,7 @@ fn video(language: &str) -> Track {
 fn order(objects: Vec<Vec<Track>>, order: ObjectOrder) -> Vec<String> {
     let object = |tracks| {
         Arc::new(MediaIndex {
+            unpacked: Default::default(),
             object_size: 1 << 40,
             fingerprint: 1,
             tracks,

@@ -101,6 +101,7 @@ pub(crate) fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i6
 pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
     let object = |track| {
         Arc::new(MediaIndex {
+            unpacked: Default::default(),
             object_size: 1 << 40,
             fingerprint: 1,
             tracks: vec![track],
@@ -446,6 +447,7 @@ proptest! {
         target in 1..20_000_u64,
     ) {
         let object = |track| Arc::new(MediaIndex {
+            unpacked: Default::default(),
             object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(), thumbnails: Vec::new(),
             source: IndexSource::SampleTables, source_bytes: 0, fragment_defaults: Box::default(),
             stamp: None,

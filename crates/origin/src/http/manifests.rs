@@ -10,6 +10,7 @@ use crate::{
     title::memory_cache::MemoryCache,
     title::quick_work::do_at_once,
     title::single_flight::SingleFlight,
+    title::unpacked::RecentValues,
     title::work_queue::{Work, WorkQueue},
 };
 use bytes::{Bytes, BytesMut};
@@ -98,6 +99,7 @@ pub(crate) struct Manifests {
     /// Shared with the work on a compressed form, which waits here for the plan of its text.
     in_flight: Arc<SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>>,
     work: Arc<WorkQueue>,
+    recent: Arc<RecentValues>,
 }
 
 /// ID of a title, address of the manifest in it, and true for the compressed form.
@@ -115,10 +117,10 @@ impl Equivalent<ManifestKey> for ManifestKeyRef<'_> {
 }
 
 impl Manifests {
-    pub(crate) fn new(capacity: u64, work: Arc<WorkQueue>) -> Self {
+    pub(crate) fn new(capacity: u64, work: Arc<WorkQueue>, recent: Arc<RecentValues>) -> Self {
         let memory =
             MemoryCache::new(capacity, |_: &ManifestKey, manifest: &Arc<Manifest>| manifest.weight());
-        Self { memory, in_flight: Arc::new(SingleFlight::new()), work }
+        Self { memory, in_flight: Arc::new(SingleFlight::new()), work, recent }
     }
 
     /// Removes the manifests of a title, given by its ID. Returns their number, each form counted.
@@ -150,10 +152,13 @@ impl Manifests {
 
     /// Makes a manifest, together with other requests for it.
     async fn make(&self, title: Arc<LoadedTitle>, key: ManifestKey) -> Result<Arc<Manifest>, Error> {
-        let manifest = match key.2 {
-            true => self.make_compressed(title, key.clone()).await?,
-            false => plan_once(&self.in_flight, self.work.clone(), title, key.clone()).await?,
+        let objects = title.objects.clone();
+        let made = match key.2 {
+            true => self.make_compressed(title, key.clone()).await,
+            false => plan_once(&self.in_flight, self.work.clone(), title, key.clone()).await,
         };
+        self.recent.forget(objects.iter().map(|object| object.id));
+        let manifest = made?;
         self.memory.insert(key, manifest.clone());
         Ok(manifest)
     }

@@ -43,6 +43,12 @@ impl<'a> IndexReader<'a> {
         Self { locator: Locator::for_full_tables(self.limits.for_full_tables()), ..self }
     }
 
+    /// Makes the index own the values of its packed columns, see [`MediaIndex::take_unpacked`].
+    #[must_use]
+    pub(crate) fn keeping_values(self) -> Self {
+        Self { locator: self.locator.keeping_values(), ..self }
+    }
+
     /// Makes the first step read more, to save round trips. `size` is the size of the object in
     /// bytes according to a listing.
     #[must_use]

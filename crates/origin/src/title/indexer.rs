@@ -9,6 +9,7 @@ use crate::{
     title::references::{ObjectRef, References},
     title::resolve::{index_key, indexed_stem, is_media},
     title::storages::Storages,
+    title::unpacked::RecentValues,
 };
 use futures_util::{
     FutureExt,
@@ -33,6 +34,8 @@ pub(crate) struct Indexer {
     pub(crate) references: References,
     /// Memory for index bytes while they are read and parsed.
     memory: LoadingMemory,
+    /// Values of the columns of recent indexes.
+    pub(super) recent: Arc<RecentValues>,
     /// Most objects in one file.
     max_objects: usize,
     /// True if outdated index MP4s are replaced, as an index writer does.
@@ -48,6 +51,7 @@ impl Indexer {
         config: &OriginConfig,
         storages: &Storages,
         memory: LoadingMemory,
+        recent: Arc<RecentValues>,
         replaces_outdated: bool,
     ) -> Self {
         let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
@@ -55,6 +59,7 @@ impl Indexer {
             limits: Limits { head, tail, ahead, max_index },
             references: References::new(&config.sources, storages.clone(), storage),
             memory,
+            recent,
             max_objects: config.max_objects,
             replaces_outdated,
             next_id: AtomicU64::new(0),
@@ -138,10 +143,11 @@ impl Indexer {
         &self,
         source: ObjectRef,
         version: Version,
-        index: MediaIndex,
+        mut index: MediaIndex,
         (file, of_file): (&ObjectRef, &Version),
     ) -> Arc<IndexedObject> {
         let id = self.next_id.fetch_add(1, Relaxed);
+        self.recent.keep(id, index.take_unpacked());
         // Media that was indexed by the index MP4 beside it has a place in another file.
         let place = index.cut_box.as_deref().filter(|_| *file != source);
         let cut_box = place.map(|place| {
@@ -150,6 +156,11 @@ impl Indexer {
             Box::new(CutBox { place: *place, version, differs: Arc::default(), has_warned })
         });
         Arc::new(IndexedObject { source, version, index: Arc::new(index), file: file.clone(), cut_box, id })
+    }
+
+    /// Drops the values of the columns of objects: requests from now on read the packed columns.
+    pub(crate) fn forget_values(&self, objects: &[Arc<IndexedObject>]) {
+        self.recent.forget(objects.iter().map(|object| object.id));
     }
 
     fn reader<'a>(&self, object: &'a ObjectRef) -> IndexReader<'a> {
@@ -166,7 +177,7 @@ impl Indexer {
         if let Some(format) = TextFormat::of_name(object.key.as_str()) {
             return self.index_text(object, format).await;
         }
-        let reader = self.reader(object);
+        let reader = self.reader(object).keeping_values();
         let mut reader = match listed {
             Some(size) => reader.with_listed_size(size),
             None => reader,

@@ -25,4 +25,5 @@ pub(crate) mod sources;
 pub(crate) mod storages;
 pub(crate) mod tile_names;
 pub(crate) mod titles;
+pub(crate) mod unpacked;
 pub(crate) mod work_queue;

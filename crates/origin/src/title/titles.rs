@@ -13,7 +13,6 @@ use crate::{
     title::indexed::{IndexedFile, IndexedObject},
     title::indexer::Indexer,
     title::loaded_title::LoadedTitle,
-    title::loading_memory::LoadingMemory,
     title::manifest_tracks::manifest_sources,
     title::memory_cache::MemoryCache,
     title::quick_work::{do_at_once, is_quick},
@@ -79,10 +78,10 @@ impl Titles {
         storages: &Storages,
         records: Option<Records>,
         index_target: Option<(Arc<dyn ConditionalPut>, Arc<IndexFiles>)>,
-        loading: LoadingMemory,
+        indexer: Indexer,
         work: Arc<WorkQueue>,
     ) -> Self {
-        let indexer = Arc::new(Indexer::new(storage, config, storages, loading, index_target.is_some()));
+        let indexer = Arc::new(indexer);
         let writer =
             index_target.map(|(target, counts)| Arc::new(IndexWriter::new(indexer.clone(), target, counts)));
         Self {
@@ -132,8 +131,20 @@ impl Titles {
                 && !title.wants_keys()
         }) {
             Some(known) => Box::pin(self.compare(known)).await,
-            None => Box::pin(self.load_shared(base.to_owned())).await,
+            None => {
+                let loaded = Box::pin(self.load_shared(base.to_owned())).await?;
+                if freshness != Freshness::Recent {
+                    // Manifests read all values, segments only some of them.
+                    self.forget_values(&loaded);
+                }
+                Ok(loaded)
+            }
         }
+    }
+
+    /// Drops the values of columns that are kept for the first manifest of a title.
+    pub(crate) fn forget_values(&self, title: &LoadedTitle) {
+        self.store.indexer.forget_values(&title.objects);
     }
 
     /// Loads a title, together with other requests for it.
@@ -288,6 +299,7 @@ impl Titles {
                 && known.chosen == chosen
         });
         if let Some(known) = known {
+            self.store.indexer.forget_values(&objects);
             known.checks.confirm(began);
             if known.has_current_keys() {
                 return Ok(known);

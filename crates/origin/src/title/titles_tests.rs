@@ -1,6 +1,10 @@
 use super::Titles;
-use crate::{Origin, OriginConfig, title::work_queue::Work};
+use crate::{
+    Origin, OriginConfig,
+    title::{checks::Freshness, work_queue::Work},
+};
 use http::Request;
+use latemux_packager::{Address, Resource};
 use latemux_storage::{Key, Memory};
 use latemux_testmedia::hostile::{HostileFile, HostileTrack};
 use std::{
@@ -81,4 +85,26 @@ async fn a_known_title_was_refused_while_others_were_being_made() {
     assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
     assert_eq!(origin.title("long.mp4").await.unwrap().id, title.id);
     drop(occupied);
+}
+
+#[tokio::test]
+async fn values_are_kept_from_the_index_of_a_title_to_its_first_manifest() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library/lighthouse.mp4");
+    let memory = Memory::new();
+    for name in ["a.mp4", "b.mp4"] {
+        memory.put(Key::new(name).unwrap(), std::fs::read(sample).unwrap());
+    }
+    let origin = Origin::new(Arc::new(memory), OriginConfig::default());
+    let status = async |url: String| origin.respond(Request::get(url).body(()).unwrap()).await.status();
+    let titles = &origin.app().titles;
+    let bytes = || titles.store.indexer.recent.bytes();
+    let title = titles.load("a.mp4", Freshness::Recent).await.unwrap();
+    assert!(bytes() > 4000, "{}", bytes());
+    assert_eq!(status("/a.mp4/.mpd".to_owned()).await, 200);
+    assert_eq!(bytes(), 0);
+    // The first request of the other title is for a segment.
+    let name = title.title.tracks()[0].name.clone();
+    let url = Address::new("b.mp4", Resource::DashSegment(name, 1)).to_url();
+    assert_eq!(status(url).await, 200);
+    assert_eq!(bytes(), 0);
 }

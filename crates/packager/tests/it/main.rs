@@ -13,6 +13,7 @@ mod edits;
 mod fmp4;
 mod hds;
 mod hls;
+mod just_indexed;
 mod labels;
 mod matrix;
 mod media;

@@ -1,8 +1,10 @@
 //! Building a column in its smallest encoding.
 
 use crate::table::{
-    column::{BLOCK_LEN, Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
-    rice::{BLOCK, BitWriter, BlockState},
+    column::{
+        BLOCK_LEN, Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE, unpacked::UnpackedLink,
+    },
+    rice::{BLOCK, BitWriter, BlockState, padded},
 };
 
 /// Builds a [`Column`] value by value, holding little more than the result.
@@ -18,6 +20,8 @@ pub(crate) struct ColumnBuilder {
     /// Values to be taken together, which is faster than one by one.
     block: [u32; BLOCK],
     filled: usize,
+    /// Number of values with which a block of the packed column is full.
+    room: usize,
 }
 
 #[derive(Debug)]
@@ -36,7 +40,7 @@ struct Packer {
 
 impl Default for ColumnBuilder {
     fn default() -> Self {
-        Self { len: 0, total: 0, runs: Vec::new(), packer: None, block: [0; BLOCK], filled: 0 }
+        Self { len: 0, total: 0, runs: Vec::new(), packer: None, block: [0; BLOCK], filled: 0, room: BLOCK }
     }
 }
 
@@ -51,7 +55,7 @@ impl ColumnBuilder {
             *place = value;
             self.filled += 1;
         }
-        if self.filled == BLOCK {
+        if self.filled == self.room {
             self.flush();
         }
     }
@@ -59,7 +63,19 @@ impl ColumnBuilder {
     /// Appends values, at most as many as [`Self::push`] takes.
     pub(crate) fn extend(&mut self, values: &[u32]) {
         self.flush();
-        self.take(values);
+        let mut left = values;
+        while !left.is_empty() {
+            // Looking for runs may read all that is given, once for each run.
+            let some = if self.keeps_runs() { left.len().min(self.room) } else { left.len() };
+            let (now, later) = left.split_at(some);
+            self.take(now);
+            self.set_room();
+            left = later;
+        }
+    }
+
+    fn keeps_runs(&self) -> bool {
+        self.packer.as_ref().is_none_or(|packer| !packer.runs_given_up)
     }
 
     /// Appends `count` equal values. With few runs, this costs little more than one value.
@@ -69,55 +85,75 @@ impl ColumnBuilder {
         }
         self.flush();
         self.put_run(value, count);
+        self.set_room();
     }
 
     fn flush(&mut self) {
-        let block = self.block;
-        let filled = std::mem::take(&mut self.filled);
-        self.take(block.get(..filled).unwrap_or_default());
+        if self.filled > 0 {
+            let block = self.block;
+            let filled = std::mem::take(&mut self.filled);
+            self.take(block.get(..filled).unwrap_or_default());
+            self.set_room();
+        }
     }
 
-    fn take(&mut self, mut values: &[u32]) {
-        while self.packer.as_ref().is_none_or(|packer| !packer.runs_given_up) {
-            let Some(&value) = values.first() else { return };
-            let count = run_length(values);
+    fn set_room(&mut self) {
+        self.room = BLOCK - self.len as usize % BLOCK;
+    }
+
+    fn take(&mut self, values: &[u32]) {
+        let mut left = values.get(..(u32::MAX - self.len) as usize).unwrap_or(values);
+        while self.packer.is_none() {
+            let Some(&value) = left.first() else { return };
+            let count = run_length(left);
             self.put_run(value, u32::try_from(count).unwrap_or(u32::MAX));
-            values = values.get(count..).unwrap_or_default();
+            left = left.get(count..).unwrap_or_default();
         }
-        let values = values.get(..(u32::MAX - self.len) as usize).unwrap_or(values);
-        self.len += u32::try_from(values.len()).unwrap_or(0);
-        // From here on, the packer sums the values.
+        let mut start = self.len;
+        self.len += u32::try_from(left.len()).unwrap_or(0);
         if let Some(packer) = &mut self.packer {
-            packer.extend(values);
+            packer.extend(left);
         }
+        while self.keeps_runs()
+            && let Some(&value) = left.first()
+        {
+            let count = run_length(left);
+            start += self.note_run(start, value, u32::try_from(count).unwrap_or(u32::MAX));
+            left = left.get(count..).unwrap_or_default();
+        }
+        self.give_up_large_runs();
     }
 
     fn put_run(&mut self, value: u32, count: u32) {
         let count = count.min(u32::MAX - self.len);
-        let is_same = count == 0 || self.runs.last().is_some_and(|last| last.value == value);
-        match &mut self.packer {
-            None if is_same => {}
-            Some(packer) if packer.runs_given_up || is_same => packer.push_run(value, count),
-            _ => self.start_run(value, count),
+        if self.keeps_runs() {
+            self.note_run(self.len, value, count);
         }
         self.len += count;
-        // At most 2^32 - 1 values of at most 2^32 - 1.
-        self.total += u64::from(value) * u64::from(count);
+        match &mut self.packer {
+            Some(packer) => packer.push_run(value, count),
+            None if self.runs.len() > Self::FEW_RUNS => {
+                self.packer = Some(Box::new(Packer::of(&self.runs, self.len)));
+            }
+            None => {}
+        }
+        self.give_up_large_runs();
     }
 
-    /// Appends a run whose value differs from the one before.
-    fn start_run(&mut self, value: u32, count: u32) {
-        let Some(packer) = &mut self.packer else {
-            if self.runs.len() == Self::FEW_RUNS {
-                let mut packer = Packer::of(&self.runs, self.len);
-                packer.push_run(value, count);
-                self.packer = Some(Box::new(packer));
-            }
-            return self.runs.push(Run { start: self.len, value, before: self.total });
-        };
-        self.runs.push(Run { start: self.len, value, before: self.total });
-        packer.push_run(value, count);
-        if size_of_val::<[Run]>(&self.runs) > 4096 + 4 * packer.bytes() {
+    /// Appends values to the runs, and returns their number.
+    fn note_run(&mut self, start: u32, value: u32, count: u32) -> u32 {
+        if count > 0 && self.runs.last().is_none_or(|last| last.value != value) {
+            self.runs.push(Run { start, value, before: self.total });
+        }
+        // At most 2^32 - 1 values of at most 2^32 - 1.
+        self.total += u64::from(value) * u64::from(count);
+        count
+    }
+
+    fn give_up_large_runs(&mut self) {
+        if let Some(packer) = &mut self.packer
+            && size_of_val::<[Run]>(&self.runs) > 4096 + 4 * packer.bytes()
+        {
             packer.runs_given_up = true;
             self.runs = Vec::new();
         }
@@ -187,7 +223,7 @@ impl Packer {
             if self.filled == 0
                 && let Some((block, later)) = values.split_first_chunk::<BLOCK>()
             {
-                self.put_block(block);
+                self.put_block(block, BLOCK);
                 values = later;
                 continue;
             }
@@ -205,12 +241,13 @@ impl Packer {
     }
 
     fn flush(&mut self) {
-        let block = self.block;
         let filled = std::mem::take(&mut self.filled);
-        self.put_block(block.get(..filled).unwrap_or_default());
+        let block = padded(self.block.get(..filled).unwrap_or_default());
+        self.put_block(&block, filled);
     }
 
-    fn put_block(&mut self, block: &[u32]) {
+    /// Writes a block of `len` values, see [`BitWriter::put_block`].
+    fn put_block(&mut self, block: &[u32; BLOCK], len: usize) {
         if self.count.is_multiple_of(STRIDE) {
             let byte = u32::try_from(self.stream.align()).unwrap_or(u32::MAX);
             let halves = [self.total >> 32, self.total & 0xffff_ffff];
@@ -218,8 +255,8 @@ impl Packer {
             self.directory.push(DirectoryEntry { before, byte });
             self.state = BlockState::default();
         }
-        self.total += self.stream.put_block(block, &mut self.state);
-        self.count += u32::try_from(block.len()).unwrap_or(0);
+        self.total += self.stream.put_block(block, len, &mut self.state);
+        self.count += u32::try_from(len).unwrap_or(0);
     }
 
     /// Returns the approximate size of the packed column in bytes.
@@ -233,6 +270,12 @@ impl Packer {
         }
         let directory = self.directory.into_boxed_slice();
         let stream = self.stream.finish();
-        ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total: self.total }))
+        ColumnEncoding::Packed(Box::new(Packed {
+            len,
+            directory,
+            stream,
+            total: self.total,
+            unpacked: UnpackedLink::default(),
+        }))
     }
 }

@@ -63,7 +63,7 @@ impl Values<'_> {
     /// Returns the number of values up to the next directory entry, 1 or more.
     fn until_entry(&self) -> usize {
         match &self.state {
-            ValuesState::Run { .. } => usize::MAX,
+            ValuesState::Run { .. } | ValuesState::Unpacked { .. } => usize::MAX,
             ValuesState::Blocks { index, .. } => {
                 let unread = self.block.unread.len() + (STRIDE - index % STRIDE) as usize % ENTRY_LEN;
                 if unread == 0 { usize::MAX } else { unread }

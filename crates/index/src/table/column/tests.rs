@@ -1,4 +1,4 @@
-use super::*;
+use super::{unpacked::UnpackedValues, *};
 use proptest::prelude::*;
 
 impl FromIterator<u32> for Column {
@@ -125,4 +125,67 @@ fn takes_the_form_that_is_smallest() {
     // Steps of a frame clock rounded to milliseconds: 33, 33, 34.
     let steps: Column = (0..100_000_u32).map(|i| if i % 3 == 2 { 34 } else { 33 }).collect();
     assert!(steps.heap_bytes() < 100_000 * 2 / 8, "{} bytes", steps.heap_bytes());
+}
+
+/// Returns a column and its values, which have just been packed.
+fn kept(values: &[u32]) -> (Column, UnpackedValues) {
+    let mut column: Column = values.iter().copied().collect();
+    let mut unpacked = UnpackedValues::default();
+    unpacked.keep(&mut column, values.to_vec());
+    (column, unpacked)
+}
+
+proptest! {
+    #[test]
+    fn kept_values_are_read_like_packed_ones(
+        values in values(),
+        from in any::<prop::sample::Index>(),
+        steps in prop::collection::vec((0..4_u8, 0..300_u32), 1..20),
+    ) {
+        let (column, unpacked) = kept(&values);
+        let packed: Column = values.iter().copied().collect();
+        let from = u32::try_from(from.index(values.len() + 1)).unwrap();
+        let mut readers = [column.iter_from(from), packed.iter_from(from)];
+        let mut bulk = [column.bulk_from(from), packed.bulk_from(from)];
+        // A reader goes on when the owner is gone.
+        drop(unpacked);
+        for (step, count) in steps {
+            let [one, two] = &mut readers;
+            match step {
+                0 => prop_assert_eq!(one.next(), two.next()),
+                1 => prop_assert_eq!(one.sum_next(count), two.sum_next(count)),
+                2 => {
+                    one.skip_next(count);
+                    two.skip_next(count);
+                }
+                _ => {
+                    let mut read = [vec![0; count as usize], vec![0; count as usize]];
+                    prop_assert_eq!(one.fill(&mut read[0]), two.fill(&mut read[1]));
+                    prop_assert_eq!(&read[0], &read[1]);
+                }
+            }
+            prop_assert_eq!(one.len(), two.len());
+            let mut read = [vec![0; count as usize], vec![0; count as usize]];
+            prop_assert_eq!(bulk[0].fill(&mut read[0]), bulk[1].fill(&mut read[1]));
+            prop_assert_eq!(&read[0], &read[1]);
+        }
+    }
+}
+
+#[test]
+fn kept_values_are_not_decoded() {
+    let values: Vec<u32> = (0..1000_u32).map(|i| 300 + (i.wrapping_mul(2_654_435_761) >> 27)).collect();
+    let (mut column, unpacked) = kept(&values);
+    assert_eq!(unpacked.heap_bytes(), 4000);
+    let ColumnEncoding::Packed(packed) = &mut column.0 else { panic!("it is packed") };
+    packed.stream.fill(0);
+    let mut read = vec![0; 1000];
+    assert!(column.iter_from(0).eq(values.iter().copied()));
+    assert_eq!((column.bulk_from(0).fill(&mut read), &read), (1000, &values));
+    let owned = column.heap_bytes();
+    drop(unpacked);
+    assert!(column.iter_from(0).ne(values.iter().copied()));
+    // A small piece of memory stays until the column is dropped, and is counted.
+    let never_kept: Column = values.iter().copied().collect();
+    assert_eq!((column.heap_bytes(), owned), (never_kept.heap_bytes() + 32, owned));
 }

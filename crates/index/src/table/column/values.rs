@@ -4,7 +4,7 @@ use crate::table::{
     column::{BLOCK_LEN, DirectoryEntry, Run, STRIDE},
     rice::{BLOCK, BlockReader},
 };
-use std::{ops::Range, slice};
+use std::{ops::Range, slice, sync::Arc};
 
 /// Reads a column in order.
 #[derive(Debug, Clone)]
@@ -44,6 +44,12 @@ pub(super) enum ValuesState<'a> {
         /// Index of the next value that has not been decoded, the first of a block.
         index: u32,
     },
+    /// Values that need no decoding.
+    Unpacked {
+        values: Arc<Box<[u32]>>,
+        /// Index of the next value that has not been read.
+        index: usize,
+    },
 }
 
 impl Iterator for Values<'_> {
@@ -69,7 +75,7 @@ impl Iterator for Values<'_> {
                 *count -= 1;
                 *value
             }
-            ValuesState::Blocks { .. } => {
+            ValuesState::Blocks { .. } | ValuesState::Unpacked { .. } => {
                 self.read_block()?;
                 self.block.unread.start = 1;
                 *self.block.values.first()?
@@ -89,17 +95,25 @@ impl ExactSizeIterator for Values<'_> {}
 impl Values<'_> {
     /// Reads the next block. All values of the block before must have been returned.
     fn read_block(&mut self) -> Option<()> {
-        let ValuesState::Blocks { blocks, stream, directory, index } = &mut self.state else { return None };
-        if index.is_multiple_of(STRIDE) {
-            // Blocks are coded relative to the one before only up to here.
-            let entry = directory.get((*index / STRIDE) as usize)?;
-            *blocks = BlockReader::new(stream, entry.byte as usize);
-        }
         let count = self.left.min(BLOCK_LEN);
-        let values = self.block.values.get_mut(..count as usize)?;
-        blocks.fill(values);
-        *index += count;
-        self.block.unread = 0..values.len();
+        let out = self.block.values.get_mut(..count as usize)?;
+        match &mut self.state {
+            ValuesState::Run { .. } => return None,
+            ValuesState::Blocks { blocks, stream, directory, index } => {
+                if index.is_multiple_of(STRIDE) {
+                    // Blocks are coded relative to the one before only up to here.
+                    let entry = directory.get((*index / STRIDE) as usize)?;
+                    *blocks = BlockReader::new(stream, entry.byte as usize);
+                }
+                blocks.fill(out);
+                *index += count;
+            }
+            ValuesState::Unpacked { values, index } => {
+                out.copy_from_slice(values.get(*index..*index + out.len())?);
+                *index += out.len();
+            }
+        }
+        self.block.unread = 0..out.len();
         Some(())
     }
 
@@ -133,6 +147,19 @@ impl Values<'_> {
         skipped.iter().map(|&value| u64::from(value)).sum()
     }
 
+    /// Skips the next `count` values, or all that are left.
+    pub(crate) fn skip_next(&mut self, count: u32) {
+        if let ValuesState::Unpacked { index, .. } = &mut self.state {
+            let from_block = count.min(u32::try_from(self.block.unread.len()).unwrap_or(count));
+            self.block.unread.start += from_block as usize;
+            let count = count.min(self.left);
+            *index += (count - from_block) as usize;
+            self.left -= count;
+        } else {
+            self.sum_next(count);
+        }
+    }
+
     /// Returns the sum of the next `count` values, or of all that are left.
     pub(crate) fn sum_next(&mut self, count: u32) -> u64 {
         let mut wanted = count.min(self.left);
@@ -152,7 +179,7 @@ impl Values<'_> {
                         *count -= some;
                         some
                     }
-                    ValuesState::Blocks { .. } => match self.read_block() {
+                    ValuesState::Blocks { .. } | ValuesState::Unpacked { .. } => match self.read_block() {
                         Some(()) => continue,
                         None => return sum,
                     },
@@ -192,6 +219,12 @@ impl Values<'_> {
                         Some(()) => continue,
                         None => return at,
                     },
+                    ValuesState::Unpacked { values, index } => {
+                        let Some(values) = values.get(*index..*index + rest.len()) else { return at };
+                        rest.copy_from_slice(values);
+                        *index += rest.len();
+                        rest.len()
+                    }
                 }
             } else {
                 let some = unread.len().min(rest.len());

@@ -25,6 +25,8 @@ pub(super) const MAX_AUDIO: u64 = 65_000;
 
 /// Payload of a unit's first packet, which always leaves room for a PCR.
 const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
+/// Number that rounds a payload up to whole packets.
+const ROUND_UP: u64 = 2 * PAYLOAD as u64 - 1 - FIRST;
 
 /// One PES packet, or one packet that holds only a PCR.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,15 +57,19 @@ impl PesUnit {
 }
 
 pub(super) fn packets_for(payload: u64) -> u64 {
-    1 + payload.saturating_sub(FIRST).div_ceil(PAYLOAD as u64)
+    // One, and one for each further `PAYLOAD` bytes or part of them behind the first `FIRST`.
+    (payload + ROUND_UP) / PAYLOAD as u64
 }
+
+/// Most additional packets of a track in a segment.
+pub(super) const MOST_PADDING: u64 = 15;
 
 /// Returns the number of additional packets that make `packets` a multiple of 16. The continuity
 /// counter of every segment then runs from 0 to 15, so the next segment continues it without
 /// knowing this one. If the samples have too few bytes to be spread so far (`spare`), the counter
 /// jumps.
 fn padding(packets: u64, spare: u64) -> u64 {
-    let missing = packets.wrapping_neg() % 16;
+    let missing = packets.wrapping_neg() % (MOST_PADDING + 1);
     if missing <= spare { missing } else { 0 }
 }
 
@@ -101,7 +107,8 @@ pub(super) struct Tally {
     /// Packets with payload, which the continuity counter counts.
     pub(super) counted: u64,
     fills: u64,
-    /// Number of additional packets that the payload could be spread over.
+    /// Number of additional packets that the payload could be spread over, or any number from
+    /// [`MOST_PADDING`] on.
     pub(super) spare: u64,
 }
 

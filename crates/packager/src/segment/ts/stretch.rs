@@ -4,7 +4,7 @@
 
 use super::{
     annexb::DELIMITER_LEN,
-    layout::{self, MAX_AUDIO, MAX_FRAMES, PCR_INTERVAL, Tally, packets_for},
+    layout::{self, MAX_AUDIO, MAX_FRAMES, MOST_PADDING, PCR_INTERVAL, Tally, packets_for},
     pes,
     stream::{Coding, Stream},
 };
@@ -45,8 +45,10 @@ impl Tally {
         let payload = header + bytes;
         let packets = packets_for(payload);
         self.counted += packets;
-        let room = header + DELIMITER_LEN as u64;
-        self.spare += payload.saturating_sub(room).saturating_sub(packets - 1);
+        if self.spare < MOST_PADDING {
+            let room = header + DELIMITER_LEN as u64;
+            self.spare += payload.saturating_sub(room).saturating_sub(packets - 1);
+        }
     }
 }
 
@@ -91,8 +93,9 @@ fn audio_tally(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<
     let first = frame(0);
     let together =
         (1..MAX_FRAMES).take_while(|&n| layout::can_share_pes(stream, first, n, frame(n))).count() + 1;
-    let is_usual = stretch.durations.iter().all(|d| *d == duration)
-        && stretch.composition_offsets.iter().all(|offset| *offset == 0)
+    // Without a branch for each sample, these loops are vectorised.
+    let is_usual = stretch.durations.iter().fold(0, |bits, other| bits | (other ^ duration)) == 0
+        && stretch.composition_offsets.iter().fold(0, |bits, offset| bits | offset) == 0
         && stream.decode_lead == 0
         && (together > 1 || needs_no_fills(stream, duration))
         && stretch.decode_time.unsigned_abs() < MAX_FAST_TIME
