@@ -5,17 +5,19 @@
 //! client wake up at once, the connection of another client would wait behind all of them. So only
 //! a few tasks of each client are in the runtime's queue at a time, and the others wait here. The
 //! same holds for the tasks that serve connections to storage, and for those that fill the range
-//! cache.
+//! cache, where clients get turns one after the other.
 
+mod fair_queue;
+
+use fair_queue::FairQueue;
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
 use std::{
-    collections::VecDeque,
     future::Future,
     num::NonZero,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{
             AtomicU8, AtomicUsize,
             Ordering::{AcqRel, Acquire, SeqCst},
@@ -29,13 +31,16 @@ use std::{
 /// processor is about to pass a turn on.
 const TURNS_OF_PROCESSOR: usize = 2;
 
+/// Number of the client of tasks that have the same one, or none.
+const ANY_CLIENT: u64 = 0;
+
 /// The turns of tasks that have the same purpose, such as those of one client.
 #[derive(Debug)]
 pub struct Turns {
     free: AtomicUsize,
     /// Length of `waiting`, which can be read without the lock.
     count: AtomicUsize,
-    waiting: Mutex<VecDeque<Arc<Task>>>,
+    waiting: Mutex<FairQueue<Arc<Task>>>,
 }
 
 impl Default for Turns {
@@ -49,12 +54,20 @@ impl Turns {
         Self { free: AtomicUsize::new(turns), count: AtomicUsize::new(0), waiting: Mutex::default() }
     }
 
+    /// Creates turns for which no task waits.
+    pub fn unlimited() -> Arc<Self> {
+        Arc::new(Self::new(usize::MAX / 2))
+    }
+
     /// Returns a future that is polled only in its turn.
     pub fn take<F: Future + Unpin>(self: &Arc<Self>, future: F) -> InTurn<F> {
-        let task =
-            Arc::new(Task { turns: self.clone(), state: AtomicU8::new(IDLE), runtime: AtomicWaker::new() });
-        let waker = Waker::from(task.clone());
-        InTurn { future, task, waker, is_new: true }
+        self.take_for(ANY_CLIENT, future)
+    }
+
+    /// Returns a future that runs for a client, and is polled only in its turn. Clients whose
+    /// futures wait get turns one after the other.
+    pub fn take_for<F: Future + Unpin>(self: &Arc<Self>, client: u64, future: F) -> InTurn<F> {
+        InTurn::new(future, client, Source::Same(self.clone()))
     }
 
     /// Takes a turn, if one is free.
@@ -70,25 +83,26 @@ impl Turns {
             }
             return;
         }
-        self.change_waiting(|waiting| waiting.push_back(task.clone()));
+        self.change_waiting(|waiting| waiting.push(task.client, task.clone()));
         // Meanwhile, a turn may have ended and found no task that waits.
         if self.try_take() {
             self.pass_on();
         }
     }
 
-    fn change_waiting<T>(&self, change: impl FnOnce(&mut VecDeque<Arc<Task>>) -> T) -> T {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    fn change_waiting<T>(&self, change: impl FnOnce(&mut FairQueue<Arc<Task>>) -> T) -> T {
+        let mut waiting = lock(&self.waiting);
         let changed = change(&mut waiting);
         self.count.store(waiting.len(), SeqCst);
         changed
     }
 
-    /// Passes a turn on to the task that has waited the longest. The turn is free if none waits.
+    /// Passes a turn on to the task that has waited the longest, of the client whose turn it is.
+    /// The turn is free if none waits.
     fn pass_on(&self) {
         loop {
             while self.count.load(SeqCst) > 0 {
-                let Some(task) = self.change_waiting(VecDeque::pop_front) else { break };
+                let Some(task) = self.change_waiting(FairQueue::pop) else { break };
                 if task.begin_turn() {
                     return;
                 }
@@ -98,6 +112,67 @@ impl Turns {
             if self.count.load(SeqCst) == 0 || !self.try_take() {
                 return;
             }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Turns that change with the client for which a task runs, such as one that serves a connection of
+/// a proxy.
+#[derive(Debug)]
+pub struct ChangingTurns(Mutex<Arc<Turns>>);
+
+impl ChangingTurns {
+    /// Creates turns that are `first` until they are changed.
+    pub fn new(first: Arc<Turns>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(first)))
+    }
+
+    /// Changes the turns. A task that has a turn or waits for one takes the next one of these.
+    pub fn set(&self, turns: &Arc<Turns>) {
+        lock(&self.0).clone_from(turns);
+    }
+
+    /// Returns a future that is polled only in its turn.
+    pub fn take<F: Future + Unpin>(self: &Arc<Self>, future: F) -> InTurn<F> {
+        let current = Mutex::new(lock(&self.0).clone());
+        InTurn::new(future, ANY_CLIENT, Source::Changing { next: self.clone(), current })
+    }
+}
+
+/// The turns that a task takes.
+#[derive(Debug)]
+enum Source {
+    Same(Arc<Turns>),
+    Changing {
+        next: Arc<ChangingTurns>,
+        /// The turns of which the task has one or waits for one. They change only when the task
+        /// begins to wait, which it does in one place at a time.
+        current: Mutex<Arc<Turns>>,
+    },
+}
+
+impl Source {
+    /// Returns the turns of which a task that wakes up takes one.
+    fn choose(&self) -> Arc<Turns> {
+        match self {
+            Self::Same(turns) => turns.clone(),
+            Self::Changing { next, current } => {
+                let chosen = lock(&next.0).clone();
+                lock(current).clone_from(&chosen);
+                chosen
+            }
+        }
+    }
+
+    /// Returns the turns of which a task has one.
+    fn current(&self) -> Arc<Turns> {
+        match self {
+            Self::Same(turns) => turns.clone(),
+            Self::Changing { current, .. } => lock(current).clone(),
         }
     }
 }
@@ -128,7 +203,8 @@ const ENDED: u8 = 5;
 /// A task that runs only in its turn.
 #[derive(Debug)]
 struct Task {
-    turns: Arc<Turns>,
+    source: Source,
+    client: u64,
     state: AtomicU8,
     /// Waker of the runtime's task.
     runtime: AtomicWaker,
@@ -150,10 +226,12 @@ impl Task {
 
     /// Ends a turn. The task waits for the next one if it has woken up again.
     fn end_turn(self: &Arc<Self>) {
+        // Once the task is idle, it may wake up and choose other turns.
+        let turns = self.source.current();
         let is_idle = self.change(RUNNING, IDLE);
-        self.turns.pass_on();
+        turns.pass_on();
         if !is_idle && self.change(WOKEN_AGAIN, WOKEN) {
-            self.turns.give_to(self);
+            self.source.choose().give_to(self);
         }
     }
 }
@@ -164,12 +242,21 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // If the poll ends between the two attempts, both fail, and the first must be repeated.
+        // The attempt fails if the state changes meanwhile, and is then repeated.
         loop {
-            if self.change(IDLE, WOKEN) {
-                return self.turns.give_to(self);
-            }
-            if self.change(RUNNING, WOKEN_AGAIN) || ![IDLE, RUNNING].contains(&self.state.load(Acquire)) {
+            let state = self.state.load(Acquire);
+            let next = match state {
+                IDLE => WOKEN,
+                RUNNING => WOKEN_AGAIN,
+                ENDED => return,
+                // The poll that follows must see what happened before this call, so the state is
+                // written although it stays the same.
+                _ => state,
+            };
+            if self.change(state, next) {
+                if state == IDLE {
+                    self.source.choose().give_to(self);
+                }
                 return;
             }
         }
@@ -184,6 +271,14 @@ pub struct InTurn<F> {
     waker: Waker,
     /// The future has not been polled yet.
     is_new: bool,
+}
+
+impl<F> InTurn<F> {
+    fn new(future: F, client: u64, source: Source) -> Self {
+        let task = Arc::new(Task { source, client, state: AtomicU8::new(IDLE), runtime: AtomicWaker::new() });
+        let waker = Waker::from(task.clone());
+        Self { future, task, waker, is_new: true }
+    }
 }
 
 impl<F: Future + Unpin> Future for InTurn<F> {
@@ -211,145 +306,11 @@ impl<F> Drop for InTurn<F> {
     fn drop(&mut self) {
         let before = self.task.state.swap(ENDED, AcqRel);
         if [ITS_TURN, RUNNING, WOKEN_AGAIN].contains(&before) {
-            self.task.turns.pass_on();
+            self.task.source.current().pass_on();
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::future::BoxFuture;
-    use std::{future::poll_fn, time::Duration};
-    use tokio::{
-        sync::mpsc,
-        task::{JoinSet, yield_now},
-        time::timeout,
-    };
-
-    /// Lets other tasks run. Unlike `yield_now`, it does not wait until the runtime has looked for
-    /// events.
-    async fn step_aside() {
-        let mut is_first = true;
-        poll_fn(|cx| {
-            if !std::mem::take(&mut is_first) {
-                return Poll::Ready(());
-            }
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// Starts 200 tasks by `spawn`. Returns the most steps of them between two steps of another
-    /// task.
-    async fn most_steps_between(spawn: impl Fn(BoxFuture<'static, ()>)) -> usize {
-        let steps = Arc::new(AtomicUsize::new(0));
-        for _ in 0..200 {
-            let steps = steps.clone();
-            spawn(Box::pin(async move {
-                loop {
-                    steps.fetch_add(1, SeqCst);
-                    step_aside().await;
-                }
-            }));
-        }
-        let of_other = tokio::spawn(async move {
-            let mut most = 0;
-            for _ in 0..100 {
-                let before = steps.load(SeqCst);
-                step_aside().await;
-                most = most.max(steps.load(SeqCst) - before);
-            }
-            most
-        });
-        of_other.await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_client_waits_for_a_few_tasks_of_another_one_only() {
-        let turns = Arc::new(Turns::new(3));
-        let most = most_steps_between(|task| drop(tokio::spawn(turns.take(task)))).await;
-        assert!((1..=12).contains(&most), "{most} steps");
-    }
-
-    #[tokio::test]
-    async fn all_wait_for_a_few_tasks_of_an_executor_only() {
-        let executor = TurnExecutor(Arc::new(Turns::new(3)));
-        let most = most_steps_between(|task| executor.execute(task)).await;
-        assert!((1..=12).contains(&most), "{most} steps");
-    }
-
-    #[tokio::test]
-    async fn without_turns_a_task_waits_for_all_others() {
-        let most = most_steps_between(|task| drop(tokio::spawn(task))).await;
-        assert!(most >= 100, "{most} steps");
-    }
-
-    /// No wake-up is lost, however tasks on several threads wake each other.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn tasks_that_wake_each_other_all_end() {
-        for count in [1, 2, 5] {
-            let turns = Arc::new(Turns::new(count));
-            let (first, mut previous) = mpsc::channel(1);
-            let mut tasks = JoinSet::new();
-            for number in 0..50 {
-                let (next, received) = mpsc::channel(1);
-                let mut from = std::mem::replace(&mut previous, received);
-                tasks.spawn(turns.take(Box::pin(async move {
-                    while let Some(value) = from.recv().await {
-                        if (value + number) % 7 == 0 {
-                            yield_now().await;
-                        }
-                        next.send(value).await.unwrap();
-                    }
-                })));
-            }
-            let sending = tokio::spawn(async move {
-                for value in 0..1000 {
-                    first.send(value).await.unwrap();
-                }
-            });
-            for expected in 0..1000 {
-                let received = timeout(Duration::from_secs(60), previous.recv()).await;
-                assert_eq!(received.expect("a wake-up was lost"), Some(expected));
-            }
-            sending.await.unwrap();
-            while let Some(ended) = tasks.join_next().await {
-                ended.unwrap();
-            }
-            assert_eq!((turns.free.load(SeqCst), turns.count.load(SeqCst)), (count, 0));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_task_that_is_dropped_gives_its_turn_to_the_next() {
-        let turns = Arc::new(Turns::new(1));
-        let mut dropped = turns.take(Box::pin(async {}));
-        // It has the turn, but is not polled in it.
-        let woken = poll_fn(|cx| {
-            dropped.is_new = false;
-            dropped.task.runtime.register(cx.waker());
-            dropped.waker.wake_by_ref();
-            Poll::Ready(dropped.task.state.load(Acquire))
-        });
-        assert_eq!(woken.await, ITS_TURN);
-        let mut waits = turns.take(Box::pin(async { 1 }));
-        assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut waits).poll(cx).is_pending())).await);
-        let next = tokio::spawn(turns.take(Box::pin(async { 2 })));
-        yield_now().await;
-        assert!(!next.is_finished());
-        drop(waits);
-        drop(dropped);
-        assert_eq!(next.await.unwrap(), 2);
-        assert_eq!((turns.free.load(SeqCst), turns.count.load(SeqCst)), (1, 0));
-    }
-
-    #[tokio::test]
-    async fn a_task_that_panics_gives_its_turn_back() {
-        let turns = Arc::new(Turns::new(1));
-        let panics = tokio::spawn(turns.take(Box::pin(async { panic!("as it must") })));
-        assert!(panics.await.unwrap_err().is_panic());
-        assert_eq!(tokio::spawn(turns.take(Box::pin(async { 3 }))).await.unwrap(), 3);
-    }
-}
+#[path = "turns_tests.rs"]
+mod tests;

@@ -137,8 +137,9 @@ pub(crate) fn plan(
         let object = object.clone();
         let turns = store.turns.clone();
         let filler = Filler::new(store, source, object, fill, pending_units, observer.cloned());
-        let fetch = on_behalf_of(current_client(), filler.run(disk_ranges));
-        tokio::spawn(turns.take(Box::pin(fetch)));
+        let client = current_client();
+        let fetch = on_behalf_of(client, filler.run(disk_ranges));
+        tokio::spawn(turns.take_for(client, Box::pin(fetch)));
     }
     (to, outcome, first)
 }

@@ -4,7 +4,7 @@ use crate::{
     config::HttpConfig,
     read::room::{ClientShare, ResponseMemory, Room, lock},
 };
-use futures_util::future::Either;
+use latemux_storage::turns::InTurn;
 use std::{
     cmp::Reverse,
     collections::HashMap,
@@ -54,16 +54,19 @@ pub(crate) struct Connection {
     pub(crate) room: Arc<Room>,
     /// True if only health checks are answered.
     pub(crate) is_reserved: bool,
-    /// True if the peer is a trusted proxy, whose connections carry requests of many clients.
-    is_proxy: bool,
     is_evicted: AtomicBool,
     evicted: Notify,
 }
 
 impl Connection {
-    /// Returns a task that serves this connection. It takes turns with those of other clients.
-    pub(crate) fn in_turn<F: Future + Unpin>(&self, task: F) -> impl Future<Output = F::Output> + use<F> {
-        if self.is_proxy { Either::Left(task) } else { Either::Right(self.room.peer().turns.take(task)) }
+    /// Returns a task that serves this connection. The client's connections take turns, so that
+    /// other clients wait less. A connection of a trusted proxy takes the turns of the client whose
+    /// request is in flight.
+    pub(crate) fn in_turn<F: Future + Unpin>(&self, task: F) -> InTurn<F> {
+        match self.room.turns_of_proxy() {
+            Some(turns) => turns.take(task),
+            None => self.room.peer().turns.take(task),
+        }
     }
 
     /// Waits until the connection is to end so that another one can be opened.
@@ -166,8 +169,11 @@ impl Connections {
         let connection = Arc::new(Connection {
             peer,
             is_reserved,
-            is_proxy,
-            room: Room::new(&self.memory, &share),
+            room: if is_proxy {
+                Room::of_proxy(&self.memory, &share)
+            } else {
+                Room::new(&self.memory, &share)
+            },
             is_evicted: AtomicBool::new(false),
             evicted: Notify::new(),
         });
@@ -306,6 +312,61 @@ mod tests {
         busy.pop();
         let instead = all.admit(address(1), false).unwrap();
         assert!(!instead.is_reserved, "in place of an idle one of its own");
+    }
+
+    /// Lets other tasks run.
+    async fn step_aside() {
+        let mut is_first = true;
+        std::future::poll_fn(|cx| {
+            if !std::mem::take(&mut is_first) {
+                return std::task::Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn clients_behind_a_proxy_took_no_turns() {
+        let all = connections(1000, 0);
+        let heavy = all.share_of(address(1));
+        let steps = Arc::new(AtomicU64::new(0));
+        let tasks: tokio::task::JoinSet<()> = (0..200)
+            .map(|_| {
+                let connection = all.admit(address(9), true).unwrap();
+                let (heavy, steps, room) = (heavy.clone(), steps.clone(), connection.room.clone());
+                let serving = connection.in_turn(Box::pin(async move {
+                    let _request = Charge::begin(room, heavy, 0).unwrap();
+                    loop {
+                        steps.fetch_add(1, SeqCst);
+                        step_aside().await;
+                    }
+                }));
+                async move {
+                    serving.await;
+                    drop(connection);
+                }
+            })
+            .collect();
+        let connection = all.admit(address(9), true).unwrap();
+        let (other, room) = (all.share_of(address(2)), connection.room.clone());
+        let most = tokio::spawn(connection.in_turn(Box::pin(async move {
+            let mut most = 0;
+            // Of the first request on, each is one of this client.
+            for _ in 0..20 {
+                let _request = Charge::begin(room.clone(), other.clone(), 0).unwrap();
+                step_aside().await;
+                let before = steps.load(SeqCst);
+                step_aside().await;
+                most = most.max(steps.load(SeqCst) - before);
+            }
+            most
+        })));
+        let most = most.await.unwrap();
+        let turns = 4 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+        assert!((1..=2 * turns).contains(&most), "{most} steps");
+        drop(tasks);
     }
 
     #[tokio::test(start_paused = true)]

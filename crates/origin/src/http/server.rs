@@ -247,6 +247,7 @@ where
         connection: Arc<Connection>,
         stopping: Stopping,
     ) -> BoxFuture<'static, ()> {
+        connection.room.set_has_streams();
         let mut builder = http2::Builder::new(StreamExecutor { pace: self.pace(), on: connection.clone() });
         let Self { handler, config, .. } = self;
         builder

@@ -10,6 +10,7 @@ use crate::{
     read::charge::Charge,
 };
 use hyper::rt::Executor;
+use latemux_storage::turns::{ChangingTurns, Turns};
 use std::{
     future::Future,
     pin::Pin,
@@ -42,8 +43,14 @@ where
     fn execute(&self, stream: F) {
         let charge = Arc::<OnceLock<Arc<Charge>>>::default();
         let stream = Box::pin(CHARGE.scope(charge.clone(), stream));
-        let stream = WatchedStream { stream, charge, pace: Pace::new(self.pace), taken: 0 };
-        tokio::spawn(self.on.in_turn(stream));
+        // The client behind a proxy is known with the charge.
+        let turns = self.on.room.turns_of_proxy().map(|_| ChangingTurns::new(Turns::unlimited()));
+        let of_proxy = turns.clone();
+        let stream = WatchedStream { stream, charge, of_proxy, pace: Pace::new(self.pace), taken: 0 };
+        tokio::spawn(match turns {
+            Some(turns) => turns.take(stream),
+            None => self.on.in_turn(stream),
+        });
     }
 }
 
@@ -52,6 +59,8 @@ struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     /// The charge of the stream's response, once the request has one.
     charge: Arc<OnceLock<Arc<Charge>>>,
+    /// On a connection of a proxy: the turns of the stream, until they are those of its client.
+    of_proxy: Option<Arc<ChangingTurns>>,
     pace: Pace,
     /// Bytes that the client had taken at the last poll.
     taken: u64,
@@ -66,6 +75,9 @@ impl<F: Future> Future for WatchedStream<F> {
         }
         let this = &mut *self;
         let Some(charge) = this.charge.get() else { return Poll::Pending };
+        if let Some((turns, of_client)) = this.of_proxy.take().zip(charge.turns()) {
+            turns.set(of_client);
+        }
         let taken = charge.taken();
         if taken > this.taken || !charge.frame_waits() {
             this.pace.record(taken - this.taken);

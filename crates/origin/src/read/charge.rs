@@ -9,6 +9,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
+use latemux_storage::turns::Turns;
 use std::{
     collections::VecDeque,
     sync::{
@@ -64,7 +65,7 @@ impl Charge {
     /// - [`Error::TooManyRequests`] if the client has more than `most` requests in flight
     /// - [`Error::TooBusy`] if the memory for responses is used up
     pub(crate) fn begin(room: Arc<Room>, client: Arc<ClientShare>, most: usize) -> Result<Arc<Self>, Error> {
-        room.begin_request();
+        room.begin_request(&client);
         let requests = client.requests.fetch_add(1, Relaxed);
         let mut this = Self::default();
         this.room = Some((room, client));
@@ -78,6 +79,11 @@ impl Charge {
     /// Returns the number of the client, or 0 if there is none.
     pub(crate) fn client(&self) -> u64 {
         self.room.as_ref().map_or(0, |(_, client)| client.number)
+    }
+
+    /// Returns the turns of the client's tasks.
+    pub(crate) fn turns(&self) -> Option<&Arc<Turns>> {
+        self.room.as_ref().map(|(_, client)| &client.turns)
     }
 
     /// Reserves bytes that the response cannot do without.

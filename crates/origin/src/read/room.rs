@@ -5,7 +5,7 @@
 //! least that a response needs is reserved before it starts, or it is refused. More is reserved
 //! only while half of the memory is free. Without it, a response goes on with small frames.
 
-use latemux_storage::turns::Turns;
+use latemux_storage::turns::{ChangingTurns, Turns};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
     atomic::{
@@ -149,6 +149,8 @@ pub(crate) struct Room {
     memory: Arc<ResponseMemory>,
     /// Share of the connection's peer.
     peer: Arc<ClientShare>,
+    /// On a connection of a trusted proxy.
+    of_proxy: Option<TurnsOfProxy>,
     /// Number of requests in flight.
     requests: AtomicUsize,
     /// End of the last request, or begin of the connection, in milliseconds since the memory was
@@ -160,11 +162,38 @@ pub(crate) struct Room {
     is_too_slow: AtomicBool,
 }
 
+/// Turns of a task that serves a connection of a trusted proxy, which carries the requests of many
+/// clients.
+#[derive(Debug)]
+struct TurnsOfProxy {
+    changing: Arc<ChangingTurns>,
+    /// Used while no request is in flight.
+    unlimited: Arc<Turns>,
+    /// True once the connection has one stream for each request. The streams then take turns.
+    has_streams: AtomicBool,
+}
+
 impl Room {
     pub(crate) fn new(memory: &Arc<ResponseMemory>, peer: &Arc<ClientShare>) -> Arc<Self> {
+        Self::with(memory, peer, None)
+    }
+
+    /// Creates the room of a connection of a trusted proxy.
+    pub(crate) fn of_proxy(memory: &Arc<ResponseMemory>, peer: &Arc<ClientShare>) -> Arc<Self> {
+        let unlimited = Turns::unlimited();
+        let changing = ChangingTurns::new(unlimited.clone());
+        Self::with(memory, peer, Some(TurnsOfProxy { changing, unlimited, has_streams: false.into() }))
+    }
+
+    fn with(
+        memory: &Arc<ResponseMemory>,
+        peer: &Arc<ClientShare>,
+        of_proxy: Option<TurnsOfProxy>,
+    ) -> Arc<Self> {
         let room = Arc::new(Self {
             memory: memory.clone(),
             peer: peer.clone(),
+            of_proxy,
             requests: AtomicUsize::new(0),
             idle_since: AtomicU64::new(memory.now()),
             readers: Mutex::default(),
@@ -183,15 +212,35 @@ impl Room {
         &self.peer
     }
 
-    /// Records that a request begins.
-    pub(crate) fn begin_request(&self) {
+    /// Returns the turns of a task that serves a connection of a trusted proxy: those of the client
+    /// whose request is in flight. `None` for other connections, whose peer is the client.
+    pub(crate) fn turns_of_proxy(&self) -> Option<&Arc<ChangingTurns>> {
+        self.of_proxy.as_ref().map(|of_proxy| &of_proxy.changing)
+    }
+
+    /// Records that the connection has one stream for each request.
+    pub(crate) fn set_has_streams(&self) {
+        if let Some(of_proxy) = &self.of_proxy {
+            of_proxy.has_streams.store(true, Relaxed);
+        }
+    }
+
+    /// Records that a request of a client begins.
+    pub(crate) fn begin_request(&self, client: &ClientShare) {
         self.requests.fetch_add(1, SeqCst);
+        if let Some(of_proxy) = self.of_proxy.as_ref().filter(|one| !one.has_streams.load(Relaxed)) {
+            of_proxy.changing.set(&client.turns);
+        }
     }
 
     /// Records that a request ends, together with its response.
     pub(crate) fn end_request(&self) {
         self.idle_since.store(self.memory.now(), SeqCst);
-        self.requests.fetch_sub(1, SeqCst);
+        let is_last = self.requests.fetch_sub(1, SeqCst) == 1;
+        if let Some(of_proxy) = self.of_proxy.as_ref().filter(|_| is_last) {
+            // The next request may be another client's, and must not wait for this one.
+            of_proxy.changing.set(&of_proxy.unlimited);
+        }
     }
 
     /// Returns the time without a request, in milliseconds, or `None` if one is in flight.

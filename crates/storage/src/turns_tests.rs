@@ -1,0 +1,274 @@
+use super::*;
+use crate::client::{Permits, on_behalf_of};
+use futures_util::future::BoxFuture;
+use std::{future::poll_fn, time::Duration};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::{JoinSet, yield_now},
+    time::timeout,
+};
+
+/// Lets other tasks run. Unlike `yield_now`, it does not wait until the runtime has looked for
+/// events.
+async fn step_aside() {
+    let mut is_first = true;
+    poll_fn(|cx| {
+        if !std::mem::take(&mut is_first) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Starts 200 tasks by `spawn`. Returns the most steps of them between two steps of another
+/// task.
+async fn most_steps_between(spawn: impl Fn(BoxFuture<'static, ()>)) -> usize {
+    let steps = Arc::new(AtomicUsize::new(0));
+    for _ in 0..200 {
+        let steps = steps.clone();
+        spawn(Box::pin(async move {
+            loop {
+                steps.fetch_add(1, SeqCst);
+                step_aside().await;
+            }
+        }));
+    }
+    let of_other = tokio::spawn(async move {
+        let mut most = 0;
+        for _ in 0..100 {
+            let before = steps.load(SeqCst);
+            step_aside().await;
+            most = most.max(steps.load(SeqCst) - before);
+        }
+        most
+    });
+    of_other.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_client_waits_for_a_few_tasks_of_another_one_only() {
+    let turns = Arc::new(Turns::new(3));
+    let most = most_steps_between(|task| drop(tokio::spawn(turns.take(task)))).await;
+    assert!((1..=12).contains(&most), "{most} steps");
+}
+
+#[tokio::test]
+async fn all_wait_for_a_few_tasks_of_an_executor_only() {
+    let executor = TurnExecutor(Arc::new(Turns::new(3)));
+    let most = most_steps_between(|task| executor.execute(task)).await;
+    assert!((1..=12).contains(&most), "{most} steps");
+}
+
+#[tokio::test]
+async fn without_turns_a_task_waits_for_all_others() {
+    let most = most_steps_between(|task| drop(tokio::spawn(task))).await;
+    assert!(most >= 100, "{most} steps");
+}
+
+/// No wake-up is lost, however tasks on several threads wake each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_that_wake_each_other_all_end() {
+    for count in [1, 2, 5] {
+        let turns = Arc::new(Turns::new(count));
+        let (first, mut previous) = mpsc::channel(1);
+        let mut tasks = JoinSet::new();
+        for number in 0..50 {
+            let (next, received) = mpsc::channel(1);
+            let mut from = std::mem::replace(&mut previous, received);
+            tasks.spawn(turns.take(Box::pin(async move {
+                while let Some(value) = from.recv().await {
+                    if (value + number) % 7 == 0 {
+                        yield_now().await;
+                    }
+                    next.send(value).await.unwrap();
+                }
+            })));
+        }
+        let sending = tokio::spawn(async move {
+            for value in 0..1000 {
+                first.send(value).await.unwrap();
+            }
+        });
+        for expected in 0..1000 {
+            let received = timeout(Duration::from_secs(60), previous.recv()).await;
+            assert_eq!(received.expect("a wake-up was lost"), Some(expected));
+        }
+        sending.await.unwrap();
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
+        }
+        assert_eq!((turns.free.load(SeqCst), turns.count.load(SeqCst)), (count, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_is_dropped_gives_its_turn_to_the_next() {
+    let turns = Arc::new(Turns::new(1));
+    let mut dropped = turns.take(Box::pin(async {}));
+    // It has the turn, but is not polled in it.
+    let woken = poll_fn(|cx| {
+        dropped.is_new = false;
+        dropped.task.runtime.register(cx.waker());
+        dropped.waker.wake_by_ref();
+        Poll::Ready(dropped.task.state.load(Acquire))
+    });
+    assert_eq!(woken.await, ITS_TURN);
+    let mut waits = turns.take(Box::pin(async { 1 }));
+    assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut waits).poll(cx).is_pending())).await);
+    let next = tokio::spawn(turns.take(Box::pin(async { 2 })));
+    yield_now().await;
+    assert!(!next.is_finished());
+    drop(waits);
+    drop(dropped);
+    assert_eq!(next.await.unwrap(), 2);
+    assert_eq!((turns.free.load(SeqCst), turns.count.load(SeqCst)), (1, 0));
+}
+
+#[tokio::test]
+async fn a_task_that_panics_gives_its_turn_back() {
+    let turns = Arc::new(Turns::new(1));
+    let panics = tokio::spawn(turns.take(Box::pin(async { panic!("as it must") })));
+    assert!(panics.await.unwrap_err().is_panic());
+    assert_eq!(tokio::spawn(turns.take(Box::pin(async { 3 }))).await.unwrap(), 3);
+}
+
+/// Runs tasks of these clients, all of which wait for one turn. Returns the clients in the order in
+/// which their tasks ended.
+async fn order_of(clients: &[u64]) -> Vec<u64> {
+    let turns = Arc::new(Turns::new(1));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let held = turns.try_take();
+    assert!(held);
+    let mut tasks = JoinSet::new();
+    for &client in clients {
+        let order = order.clone();
+        tasks.spawn(turns.take_for(client, Box::pin(async move { lock(&order).push(client) })));
+    }
+    yield_now().await;
+    assert_eq!(turns.count.load(SeqCst), clients.len());
+    turns.pass_on();
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!((turns.free.load(SeqCst), turns.count.load(SeqCst)), (1, 0));
+    lock(&order).clone()
+}
+
+#[tokio::test]
+async fn a_client_with_many_tasks_had_all_turns_before_the_next_client() {
+    assert_eq!(order_of(&[1, 1, 1, 1, 2, 3, 2]).await, [1, 2, 3, 1, 2, 1, 1]);
+    assert_eq!(order_of(&[5, 5, 5]).await, [5, 5, 5]);
+}
+
+#[tokio::test]
+async fn a_task_takes_other_turns_after_a_change() {
+    let first = Arc::new(Turns::new(1));
+    let second = Arc::new(Turns::new(1));
+    let changing = ChangingTurns::new(first.clone());
+    let free = |turns: &Turns| turns.free.load(SeqCst);
+    let (send, mut received) = mpsc::channel::<[usize; 2]>(8);
+    let task = tokio::spawn(changing.take(Box::pin({
+        let (changing, first, second) = (changing.clone(), first.clone(), second.clone());
+        async move {
+            send.send([free(&first), free(&second)]).await.unwrap();
+            changing.set(&second);
+            // The task still has its first turn, and gives that one back.
+            send.send([free(&first), free(&second)]).await.unwrap();
+            step_aside().await;
+            send.send([free(&first), free(&second)]).await.unwrap();
+        }
+    })));
+    task.await.unwrap();
+    let mut all = Vec::new();
+    while let Some(free) = received.recv().await {
+        all.push(free);
+    }
+    assert_eq!(all, [[0, 1], [0, 1], [1, 0]]);
+    assert_eq!((free(&first), free(&second)), (1, 1));
+}
+
+/// Turns change at any time, while tasks wake each other on several threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_turn_is_lost_when_turns_change() {
+    let all = [1, 2, 3].map(|count| Arc::new(Turns::new(count)));
+    let mut tasks = JoinSet::new();
+    for number in 0..40 {
+        let changing = ChangingTurns::new(all[number % 3].clone());
+        let all = all.clone();
+        tasks.spawn(changing.clone().take(Box::pin(async move {
+            for step in 0..500 {
+                changing.set(&all[(number + step) % 3]);
+                if step % 5 == 0 { yield_now().await } else { step_aside().await }
+            }
+        })));
+    }
+    let ended = async {
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
+        }
+    };
+    timeout(Duration::from_secs(60), ended).await.expect("a turn was lost");
+    for (turns, count) in all.iter().zip(1..) {
+        assert_eq!((turns.free.load(SeqCst), turns.count.load(SeqCst)), (count, 0));
+    }
+}
+
+/// Requests of clients wait for fills, and these for a permit and a connection to storage. Each
+/// kind of task has turns of its own.
+#[tokio::test]
+async fn chained_turns_end_all_and_serve_a_small_client_early() {
+    const MANY: usize = 100;
+    for count in [1, 2, 3] {
+        let fills = Arc::new(Turns::new(count));
+        let connections = TurnExecutor(Arc::new(Turns::new(count)));
+        // Each connection answers its requests one after the other.
+        let connections: Vec<_> = (0..4)
+            .map(|_| {
+                let (ask, mut asked) = mpsc::channel::<oneshot::Sender<()>>(1);
+                connections.execute(async move {
+                    while let Some(answer) = asked.recv().await {
+                        step_aside().await;
+                        let _ = answer.send(());
+                    }
+                });
+                ask
+            })
+            .collect();
+        let permits = Permits::new(connections.len());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut requests = JoinSet::new();
+        let heavy = Arc::new(Turns::new(count));
+        let small = Arc::new(Turns::new(count));
+        let all = (0..MANY).map(|number| (1, number, &heavy)).chain([(2, 0, &small)]);
+        for (client, number, turns) in all {
+            let (fills, permits, order) = (fills.clone(), permits.clone(), order.clone());
+            let connection = connections[number % connections.len()].clone();
+            requests.spawn(turns.take(Box::pin(async move {
+                let (filled, fill) = oneshot::channel();
+                tokio::spawn(fills.take_for(
+                    client,
+                    Box::pin(on_behalf_of(client, async move {
+                        let _permit = permits.acquire(1).await;
+                        let (answer, answered) = oneshot::channel();
+                        connection.send(answer).await.unwrap();
+                        answered.await.unwrap();
+                        filled.send(()).unwrap();
+                    })),
+                ));
+                fill.await.unwrap();
+                lock(&order).push(client);
+            })));
+        }
+        let ended = async {
+            while let Some(ended) = requests.join_next().await {
+                ended.unwrap();
+            }
+        };
+        timeout(Duration::from_secs(60), ended).await.expect("the tasks wait for each other");
+        let place = lock(&order).iter().position(|client| *client == 2).unwrap();
+        assert!(place < MANY / 4, "{place} of the other client's requests were served before");
+        assert_eq!(lock(&order).len(), MANY + 1);
+    }
+}
