@@ -33,6 +33,7 @@ mod storage_flags;
 mod thumbnails;
 mod trust;
 mod version;
+mod work_threads;
 
 use clap::Parser;
 use std::{io, process::ExitCode};

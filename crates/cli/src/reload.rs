@@ -10,6 +10,7 @@ use latemux_cache::{Cache, Records};
 use latemux_origin::{Origin, Resources};
 use std::collections::BTreeMap;
 use tokio::{
+    runtime::Handle,
     signal::unix::Signal,
     task::{AbortHandle, spawn_blocking},
 };
@@ -27,6 +28,7 @@ pub(crate) struct Reloader {
     pub(crate) log: log::Handle,
     pub(crate) cache: Option<Cache>,
     pub(crate) indexes: Option<Records>,
+    pub(crate) workers: Handle,
     /// The task that asks the storage until it answers, if it has not answered at the start.
     pub(crate) waiting: Option<AbortHandle>,
 }
@@ -76,6 +78,7 @@ impl Reloader {
                 indexes: self.indexes.clone(),
                 write: opened.write.clone(),
                 source_options: config.storage.clone(),
+                workers: Some(self.workers.clone()),
             };
             let storage = opened.storage.clone();
             let settings = config.origin.clone();

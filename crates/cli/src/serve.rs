@@ -9,6 +9,7 @@ use crate::{
     signals::{Stop, StopSignals, hangups},
     standard_output::say,
     version::VERSION,
+    work_threads,
 };
 use anyhow::{Context, Result, anyhow};
 use latemux_cache::{Cache, Records};
@@ -26,7 +27,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::oneshot, task::spawn_blocking};
 
 /// Longest time to recover the contents of the cache's folder before clients are served. After this
 /// time, recovery continues in the background.
@@ -57,11 +58,14 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<()> {
         .event_interval(TASKS_BEFORE_EVENTS)
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(flags.clone(), config, log));
+    let workers = work_threads::create()?;
+    let served = runtime.block_on(serve(flags.clone(), config, log, workers.handle().clone()));
     if served.is_err() {
         // Reads that hang must not delay the end.
         runtime.shutdown_background();
     }
+    // Nobody waits for the titles that these threads still make.
+    workers.shutdown_background();
     served
 }
 
@@ -109,7 +113,7 @@ impl Opened {
     }
 }
 
-async fn serve(flags: ServeFlags, config: Config, log: log::Handle) -> Result<()> {
+async fn serve(flags: ServeFlags, config: Config, log: log::Handle, workers: Handle) -> Result<()> {
     check_open_files(&config);
     let opened = Opened::read(&config).await?;
     let reached = reach(&opened.storage, flags.wait_for_storage).await?;
@@ -128,6 +132,7 @@ async fn serve(flags: ServeFlags, config: Config, log: log::Handle) -> Result<()
         indexes: indexes.clone(),
         write: opened.write.clone(),
         source_options: config.storage.clone(),
+        workers: Some(workers.clone()),
     };
     let origin = Origin::with_resources(opened.storage.clone(), resources, config.origin.clone());
     let waiting = (!reached).then(|| {
@@ -159,7 +164,7 @@ async fn serve(flags: ServeFlags, config: Config, log: log::Handle) -> Result<()
         let indexes = indexes.clone();
         let config = config.clone();
         let origin = origin.clone();
-        let reloader = Reloader { flags, config, opened, origin, log, cache, indexes, waiting };
+        let reloader = Reloader { flags, config, opened, origin, log, cache, indexes, workers, waiting };
         tokio::spawn(reloader.run(hangups));
     }
     let (stop, stopped) = oneshot::channel();

@@ -21,6 +21,7 @@ use crate::{
     title::titles::Titles,
     title::unpacked::RecentValues,
     title::work_queue::WorkQueue,
+    title::workers::Workers,
 };
 use arc_swap::ArcSwap;
 use latemux_cache::{Cache, Records, SegmentCache};
@@ -30,6 +31,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
+use tokio::runtime::Handle;
 
 /// Time in which a client must take something so that its response keeps its source bytes and its
 /// requests to storage while others wait for them. A client that takes nothing is noticed after at
@@ -49,6 +51,9 @@ pub struct Resources {
     pub write: Option<Arc<dyn ConditionalPut>>,
     /// Options for opening other storages that index MP4s and server manifests refer to.
     pub source_options: Options,
+    /// The runtime whose blocking threads parse large indexes and make large titles and manifests.
+    /// If there is none, the runtime that serves does this.
+    pub workers: Option<Handle>,
 }
 
 /// State that outlives a request.
@@ -121,7 +126,7 @@ impl App {
     }
 
     fn with(kept: Kept, storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
-        let Resources { cache, indexes, write, source_options } = resources;
+        let Resources { cache, indexes, write, source_options, workers } = resources;
         let Kept { metrics, responses, connections, health } = kept;
         let mut watches: Vec<_> = cache.iter().flat_map(watch_ranges).collect();
         let budget = config.memory.segments;
@@ -139,10 +144,11 @@ impl App {
         let for_values = config.memory.loading / 16;
         let loading = LoadingMemory::new(config.memory.loading - for_values);
         let recent = Arc::new(RecentValues::new(for_values));
-        let work = Arc::new(WorkQueue::new(loading.clone()));
+        let workers = Workers::new(workers);
+        let work = Arc::new(WorkQueue::new(loading.clone(), workers.clone()));
         let cuts = Cuts::new(config.memory.cuts, indexes.clone(), metrics.stated_cuts.clone());
         let replaces = index_target.is_some();
-        let indexer = Indexer::new(&storage, &config, &storages, loading, recent.clone(), replaces);
+        let indexer = Indexer::new(&storage, &config, &storages, loading, recent.clone(), workers, replaces);
         let titles = Titles::new(&storage, &config, &storages, indexes, index_target, indexer, work.clone());
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests, work, recent);

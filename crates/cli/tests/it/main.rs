@@ -39,3 +39,4 @@ mod systemd;
 mod thumbnails;
 mod tools;
 mod two_origins;
+mod work_threads;

@@ -59,6 +59,11 @@ impl Server {
         Self { child, address, other, admin, log: Some(log) }
     }
 
+    /// Returns the ID of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal, such as `-TERM`, to the process.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

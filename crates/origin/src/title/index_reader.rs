@@ -1,6 +1,9 @@
 //! Reads the index of one object. It reads the bytes that a [`Locator`] needs from storage.
 
-use crate::{Error, title::quick_work::do_at_once};
+use crate::{
+    Error,
+    title::{quick_work::do_at_once, workers::Workers},
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::{
     StreamExt,
@@ -27,6 +30,7 @@ pub struct IndexReader<'a> {
     version: Option<Version>,
     is_scanning: bool,
     bytes_read: u64,
+    workers: Workers,
 }
 
 impl<'a> IndexReader<'a> {
@@ -34,7 +38,18 @@ impl<'a> IndexReader<'a> {
     pub fn new(storage: &'a dyn Storage, key: &'a Key, name: String, limits: Limits) -> Self {
         let locator = Locator::new(limits);
         let wants = vec![Want::Head(locator.first_reads(None).head)];
-        Self { storage, key, name, limits, locator, wants, version: None, is_scanning: false, bytes_read: 0 }
+        Self {
+            storage,
+            key,
+            name,
+            limits,
+            locator,
+            wants,
+            version: None,
+            is_scanning: false,
+            bytes_read: 0,
+            workers: Workers::new(None),
+        }
     }
 
     /// Makes the reader read all sample tables, from which an index MP4 can be written.
@@ -56,6 +71,12 @@ impl<'a> IndexReader<'a> {
         let first = self.locator.first_reads(Some(size));
         let wants = [Want::Head(first.head)].into_iter().chain(first.tail.map(Want::Range)).collect();
         Self { wants, ..self }
+    }
+
+    /// Makes these threads parse large indexes.
+    #[must_use]
+    pub(crate) fn with_workers(self, workers: Workers) -> Self {
+        Self { workers, ..self }
     }
 
     /// Pins all reads to a version of the object.
@@ -155,11 +176,11 @@ impl<'a> IndexReader<'a> {
             return Ok(step);
         }
         let mut locator = std::mem::replace(&mut self.locator, Locator::new(self.limits));
-        let parsed = tokio::task::spawn_blocking(move || {
+        let parsed = self.workers.run(move || {
             let step = locator.step(size, Vec::new());
             (locator, step)
         });
-        let (locator, step) = parsed.await.map_err(|_| Error::Internal("parsing an index panicked"))?;
+        let (locator, step) = parsed.await?;
         self.locator = locator;
         Ok(step)
     }

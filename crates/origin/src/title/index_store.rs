@@ -279,7 +279,7 @@ impl IndexStore {
         let records = self.records.as_ref()?;
         let name = record_name(file);
         let bytes = records.get(&name).await?;
-        match tokio::task::spawn_blocking(move || IndexRecord::decode(&bytes)).await.ok()? {
+        match self.indexer.workers.run(move || IndexRecord::decode(&bytes)).await.ok()? {
             Ok(record) => Some(record),
             Err(error) => {
                 // Usually another version of this program wrote it.

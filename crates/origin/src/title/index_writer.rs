@@ -140,11 +140,10 @@ impl IndexWriter {
         let read = self.indexer.full_tables(media, object.version.clone()).await?;
         let locator = read.into_locator();
         let name = name.to_owned();
-        let made = tokio::task::spawn_blocking(move || {
+        let made = self.indexer.workers.run(move || {
             locator.full_tables().map(|tables| tables.index_file(&relative_url(&name), Some(&name)))
         });
-        let made = made.await.map_err(|_| Error::Internal("making an index MP4 panicked"))?;
-        let bytes = made.ok_or(Error::Internal("no sample tables were read"))?;
+        let bytes = made.await?.ok_or(Error::Internal("no sample tables were read"))?;
         let bytes = bytes.map_err(|error| Error::index(object.key().as_str(), error))?;
         let len = bytes.len();
         let written = match (self.target.put_over(&key, bytes, outdated.as_ref()).await, outdated) {

@@ -10,6 +10,7 @@ use crate::{
     title::resolve::{index_key, indexed_stem, is_media},
     title::storages::Storages,
     title::unpacked::RecentValues,
+    title::workers::Workers,
 };
 use futures_util::{
     FutureExt,
@@ -41,6 +42,7 @@ pub(crate) struct Indexer {
     /// True if outdated index MP4s are replaced, as an index writer does.
     replaces_outdated: bool,
     next_id: AtomicU64,
+    pub(crate) workers: Workers,
 }
 
 impl Indexer {
@@ -52,6 +54,7 @@ impl Indexer {
         storages: &Storages,
         memory: LoadingMemory,
         recent: Arc<RecentValues>,
+        workers: Workers,
         replaces_outdated: bool,
     ) -> Self {
         let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
@@ -63,6 +66,7 @@ impl Indexer {
             max_objects: config.max_objects,
             replaces_outdated,
             next_id: AtomicU64::new(0),
+            workers,
         }
     }
 
@@ -134,8 +138,7 @@ impl Indexer {
     ) -> Result<(Version, MediaIndex), Error> {
         let request = ReadRequest::head(&media.key, MEDIA_HEAD).pinned_to(version);
         let (meta, head) = read_whole(&*media.storage, request, &media.to_string()).await?;
-        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
-        let paired = paired.await.map_err(|_| Error::Internal("pairing an index with its media panicked"))?;
+        let paired = self.workers.run(move || index.of_media(meta.size, &head.bytes)).await?;
         Ok((meta.version, paired.map_err(|error| Error::index(file.to_string(), error))?))
     }
 
@@ -165,6 +168,7 @@ impl Indexer {
 
     fn reader<'a>(&self, object: &'a ObjectRef) -> IndexReader<'a> {
         IndexReader::new(&*object.storage, &object.key, object.to_string(), self.limits)
+            .with_workers(self.workers.clone())
     }
 
     /// Reads the index of an object. `listed` is the object's size in bytes according to a listing,
@@ -202,11 +206,7 @@ impl Indexer {
                 let detail = format!("the text has {} bytes, more than {limit}", meta.size);
                 Err(IndexError::Text { reason: "text_too_large", detail })
             }
-            false => {
-                let parsed =
-                    tokio::task::spawn_blocking(move || text_file::index(format, &name, &read.bytes));
-                parsed.await.map_err(|_| Error::Internal("parsing text panicked"))?
-            }
+            false => self.workers.run(move || text_file::index(format, &name, &read.bytes)).await?,
         };
         drop(memory);
         Ok((meta.version, indexed.map_err(|error| Error::index(object.to_string(), error))?))

@@ -27,3 +27,4 @@ pub(crate) mod tile_names;
 pub(crate) mod titles;
 pub(crate) mod unpacked;
 pub(crate) mod work_queue;
+pub(crate) mod workers;

@@ -3,7 +3,10 @@
 //! Such work takes milliseconds for a film, and seconds for 64 films that a comma list names. Large
 //! work has places of its own, so that usual titles never wait for it. Clients get places in turn.
 
-use crate::{Error, title::loading_memory::LoadingMemory};
+use crate::{
+    Error,
+    title::{loading_memory::LoadingMemory, workers::Workers},
+};
 use latemux_storage::client::Permits;
 use std::{num::NonZero, sync::Arc, thread::available_parallelism, time::Duration};
 
@@ -20,6 +23,7 @@ pub(crate) struct WorkQueue {
     usual: Arc<Permits>,
     large: Arc<Permits>,
     memory: LoadingMemory,
+    workers: Workers,
 }
 
 /// Amount of work.
@@ -33,17 +37,17 @@ pub(crate) struct Work {
 
 impl WorkQueue {
     /// Creates a queue with a place for each processor, and half as many places for large work.
-    pub(crate) fn new(memory: LoadingMemory) -> Self {
+    pub(crate) fn new(memory: LoadingMemory, workers: Workers) -> Self {
         let processors = available_parallelism().map_or(1, NonZero::get);
-        Self::with_places(processors, (processors / 2).max(1), memory)
+        Self::with_places(processors, (processors / 2).max(1), memory, workers)
     }
 
-    fn with_places(usual: usize, large: usize, memory: LoadingMemory) -> Self {
-        Self { usual: Permits::new(usual), large: Permits::new(large), memory }
+    fn with_places(usual: usize, large: usize, memory: LoadingMemory, workers: Workers) -> Self {
+        Self { usual: Permits::new(usual), large: Permits::new(large), memory, workers }
     }
 
-    /// Waits for a place and for memory, then does work on the blocking pool. The work keeps both
-    /// until it ends, even if nobody waits for it any more.
+    /// Waits for a place and for memory, then does work on the threads for it. The work keeps
+    /// both until it ends, even if nobody waits for it any more.
     ///
     /// # Errors
     /// - [`Error::TitleBusy`] after a wait of 10 s
@@ -60,12 +64,7 @@ impl WorkQueue {
         };
         let busy = |_| Error::TitleBusy { after: LONGEST_WAIT };
         let admitted = tokio::time::timeout(LONGEST_WAIT, admitted).await.map_err(busy)?;
-        let done = tokio::task::spawn_blocking(move || {
-            let done = work();
-            drop(admitted);
-            done
-        });
-        done.await.map_err(|_| Error::Internal("work on a title panicked"))
+        self.workers.run_with(admitted, work).await
     }
 }
 
@@ -82,7 +81,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_work_does_not_hold_up_usual_work_and_is_refused_if_it_waits_too_long() {
-        let queue = Arc::new(WorkQueue::with_places(1, 1, LoadingMemory::new(1 << 20)));
+        let queue = Arc::new(WorkQueue::with_places(1, 1, LoadingMemory::new(1 << 20), Workers::new(None)));
         let (end, ended) = mpsc::channel::<()>();
         let first = tokio::spawn({
             let queue = queue.clone();
@@ -107,7 +106,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_waits_for_memory() {
         let memory = LoadingMemory::new(1 << 20);
-        let queue = WorkQueue::with_places(1, 1, memory.clone());
+        let queue = WorkQueue::with_places(1, 1, memory.clone(), Workers::new(None));
         let held = memory.grant(1 << 19).await;
         let amount = Work { samples: 1, bytes: 1 << 30 };
         assert_eq!(queue.run(amount, || 7).await.unwrap_err().reason(), "title_busy");
@@ -135,7 +134,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_with_much_work_was_served_before_all_others() {
         let memory = LoadingMemory::new(1 << 20);
-        let queue = Arc::new(WorkQueue::with_places(1, 1, memory.clone()));
+        let queue = Arc::new(WorkQueue::with_places(1, 1, memory.clone(), Workers::new(None)));
         let held = queue.usual.acquire(1).await;
         let (done, begun) = begin([1, 1, 1, 2], |done, client| {
             let queue = queue.clone();
