@@ -176,10 +176,14 @@ impl IndexStore {
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
     }
 
-    /// Returns true if the files of all these objects are in memory. A file that is known to have
+    /// Returns true if all these objects are in memory as they are here. One that is known to have
     /// changed is not.
-    pub(crate) fn holds_files_of(&self, objects: &[Arc<IndexedObject>]) -> bool {
-        objects.iter().all(|object| self.known(&object.file).is_some())
+    pub(crate) fn holds(&self, objects: &[Arc<IndexedObject>]) -> bool {
+        let is_held = |object: &Arc<IndexedObject>| {
+            let file = self.known(&object.file)?;
+            Some(file.objects().any(|held| held.equals(object)))
+        };
+        objects.iter().all(|object| is_held(object) == Some(true))
     }
 
     /// Joins the load of a file that is in flight, or starts one.

@@ -183,12 +183,12 @@ impl Titles {
         let mut comparison = tokio::spawn(for_current_request(self.load_shared(known.base.clone())));
         let compared = match timeout(wait, &mut comparison).await {
             Ok(compared) => compared,
-            Err(_) if self.store.holds_files_of(&known.objects) => {
+            Err(_) if self.store.holds(&known.objects) => {
                 let error = Error::LoadTimedOut { base: known.base.clone(), after: wait };
                 self.note_failure(&known.base, &error);
                 return Ok(known);
             }
-            // A file has changed, and its new index is being read.
+            // A file has changed: its new index is being read, or the new title waits to be made.
             Err(_) => comparison.await,
         };
         match compared {

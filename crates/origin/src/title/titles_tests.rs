@@ -17,9 +17,11 @@ use std::{
 /// Time in which the clock of a test is advanced by one second.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Returns a film of so many samples that its title is made in the queue.
-fn long_film() -> Vec<u8> {
-    let samples = 100_000;
+/// Number of samples of a film whose title is made in the queue.
+const LONG: u32 = 100_000;
+
+/// Returns a film of so many samples.
+fn film(samples: u32) -> Vec<u8> {
     let track = HostileTrack {
         repeat: 1,
         timescale: 25,
@@ -70,7 +72,7 @@ async fn get(origin: &Origin, url: &'static str) -> u16 {
 #[tokio::test(start_paused = true)]
 async fn a_known_title_was_refused_while_others_were_being_made() {
     let memory = Memory::new();
-    memory.put(Key::new("long.mp4").unwrap(), long_film());
+    memory.put(Key::new("long.mp4").unwrap(), film(LONG));
     let config = OriginConfig::default();
     let age = config.recheck_after;
     let origin = Origin::new(Arc::new(memory), config);
@@ -107,4 +109,25 @@ async fn values_are_kept_from_the_index_of_a_title_to_its_first_manifest() {
     let url = Address::new("b.mp4", Resource::DashSegment(name, 1)).to_url();
     assert_eq!(status(url).await, 200);
     assert_eq!(bytes(), 0);
+}
+
+/// Once the new index was read, manifests of the old version were served, although storage has no
+/// bytes for them any more.
+#[tokio::test(start_paused = true)]
+async fn a_changed_title_was_served_as_it_was_while_others_were_being_made() {
+    let memory = Arc::new(Memory::new());
+    let key = Key::new("long.mp4").unwrap();
+    memory.put(key.clone(), film(LONG));
+    let config = OriginConfig::default();
+    let age = config.recheck_after;
+    let origin = Origin::new(memory.clone(), config);
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
+    let before = origin.title("long.mp4").await.unwrap().id;
+    let occupied = occupy(&origin.app().titles).await;
+    memory.put(key, film(LONG - 1));
+    tokio::time::advance(age).await;
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 503);
+    drop(occupied);
+    assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
+    assert_ne!(origin.title("long.mp4").await.unwrap().id, before);
 }
