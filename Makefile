@@ -114,6 +114,8 @@ unit: ## run unit and integration tests
 	@test -n "$(wildcard $(media))" || echo 'unit: tests with media of other projects: neither LATEMUX_MEDIA nor $(media) is a folder' >> $(skipped)
 	@$(or $(LATEMUX_PYTHON),e2e/.venv/bin/python3) -c 'import ttconv' 2>/dev/null || \
 		echo 'unit: conversions of subtitles were not compared: there is no ttconv' >> $(skipped)
+	@echo '#include <wels/codec_api.h>' | cc -E - >/dev/null 2>&1 || \
+		echo 'unit: scalable video (SVC) was not tested: there is no libopenh264-dev' >> $(skipped)
 	@cargo nextest run --workspace --locked $(if $(CI),--profile ci)
 	@mkdir -p $(target)
 	@podman info >/dev/null 2>&1 || docker info >/dev/null 2>&1 || \

@@ -76,7 +76,11 @@ python_package() {
   attempt "$1 $2" sh -c "python3 -m venv e2e/.venv && e2e/.venv/bin/pip install --quiet $1==$2"
 }
 
-group_media() { apt ffmpeg ffmpeg; }
+group_media() {
+  apt ffmpeg ffmpeg
+  # Headers of the encoder of scalable video. Its tests are skipped without them.
+  [ -f /usr/include/wels/codec_api.h ] || apt no-command-has-openh264 libopenh264-dev
+}
 
 group_servers() {
   # Networks of simulated hosts. Debian's ip is in a folder outside an ordinary user's PATH too.

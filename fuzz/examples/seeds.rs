@@ -303,12 +303,18 @@ fn restorable(reordered: bool) -> Vec<u8> {
             decode_time: 9,
             samples: &samples,
         };
-        let spec = ReorderedSpec { fragment, order: &[0, 2, 3, 1], importance: &[0, 2, 1, 1] };
+        // Two samples have a layer that lies apart. The first arrived, the second is cut off.
+        let spec = ReorderedSpec {
+            fragment,
+            order: &[0, 2, 3, 1, 0, 2],
+            importance: &[0, 2, 1, 1],
+            layers: &[30, 20],
+        };
         reordered_fragment(&spec, &mut out).expect("an order");
     } else {
         out.extend(moof_gop());
     }
-    out.extend([7; 130]);
+    out.extend(vec![7; if reordered { 200 } else { 130 }]);
     out
 }
 

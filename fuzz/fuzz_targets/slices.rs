@@ -43,6 +43,7 @@ fuzz_target!(|data: &[u8]| {
             sps: sets[..1].into(),
             pps: sets[1..].into(),
             sps_ext: Box::default(),
+            has_layers: false,
         }),
         _ => SliceReader::hevc(&Hevc { nal_length_size: length_size, nal_units: sets.into() }),
     };

@@ -39,11 +39,12 @@ pub(crate) fn run(flags: &Restore) -> Result<()> {
     let init = read(&flags.init)?;
     let segment = read(&flags.segment)?;
     let restored = restore(&init, &segment).with_context(|| flags.segment.display().to_string())?;
-    let Restored { file, kept, lost } = restored;
+    let Restored { file, kept, lost, reduced } = restored;
     let size = file.len();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(to.put(file))?;
-    say(&format!("{}: {size} bytes; {kept} samples, {lost} are missing\n", flags.output))
+    let reduced = if reduced > 0 { format!(", {reduced} lack layers") } else { String::new() };
+    say(&format!("{}: {size} bytes; {kept} samples, {lost} are missing{reduced}\n", flags.output))
 }
 
 fn read(path: &Path) -> Result<Bytes> {

@@ -4,7 +4,8 @@ use crate::{
     Error,
     boxes::{
         mfhd::Mfhd,
-        saiz::Saiz,
+        saio::Saio,
+        saiz::{IMPORTANCE, Saiz},
         tfdt::Tfdt,
         tfhd::Tfhd,
         tfxd::{self, PIFF_SENC, TFXD},
@@ -51,8 +52,40 @@ pub struct TrackFragment {
     pub tfxd: Option<(u64, u64)>,
     /// True if there is encryption data for samples (`senc`, PIFF's `uuid`, `saiz`).
     pub encrypted: bool,
+    /// Layers of samples outside the runs, see [`crate::emit::ReorderedSpec::layers`].
+    pub layers: Option<LayerInfo>,
     /// Runs in file order.
     pub runs: Vec<TrackRun>,
+}
+
+/// Auxiliary information of the type [`IMPORTANCE`] that states layers of samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerInfo {
+    /// Size in bytes of the information of each sample, if all have the same, else 0.
+    common: u8,
+    /// Size in bytes of the information of each sample, in decode order, if they differ.
+    sizes: Bytes,
+    /// Offset in bytes of the information of the first sample, from the base of the data offsets.
+    /// That of the others follows.
+    pub offset: u32,
+}
+
+impl LayerInfo {
+    /// Returns the size in bytes of the information of a sample, whose number counts from 0.
+    pub fn size(&self, sample: usize) -> usize {
+        let stated = self.sizes.get(sample).copied().filter(|_| self.common == 0);
+        stated.unwrap_or(self.common).into()
+    }
+
+    /// Returns the offset from the base of the data offsets and the size in bytes of each layer
+    /// that the information of a sample states.
+    pub fn layers(info: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+        // The importance comes first.
+        let (places, _) = info.get(1..).unwrap_or_default().as_chunks::<8>();
+        places.iter().map(|&[a, b, c, d, e, f, g, h]| {
+            (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+        })
+    }
 }
 
 impl Moof {
@@ -128,6 +161,8 @@ impl TrackFragment {
         let mut decode_time = None;
         let mut tfxd = None;
         let mut encrypted = false;
+        let mut layer_sizes = None;
+        let mut layer_offset = None;
         let mut runs = Vec::new();
         for child in traf.boxes() {
             let child = child?;
@@ -140,8 +175,23 @@ impl TrackFragment {
                     runs.push(run);
                 }
                 b"senc" => encrypted = true,
-                // Other auxiliary information does not concern encryption.
-                b"saiz" => encrypted |= !Saiz::parse(child.payload).is_ok_and(|saiz| !saiz.is_encryption()),
+                b"saiz" => {
+                    let mut payload = child.payload;
+                    let saiz = Saiz::parse(&mut payload).ok();
+                    // Other auxiliary information does not concern encryption.
+                    encrypted |= saiz.is_none_or(|saiz| saiz.is_encryption());
+                    // One byte is the importance alone, without layers.
+                    let has_layers = |saiz: &Saiz| saiz.info_type == Some(IMPORTANCE) && saiz.size != 1;
+                    if let Some(Saiz { size, count, .. }) = saiz.filter(has_layers) {
+                        let count = if size == 0 { count } else { 0 };
+                        layer_sizes = Some((size, payload.table("sample_count", count, 1)?));
+                    }
+                }
+                b"saio" => {
+                    if let Ok((Some(IMPORTANCE), offset)) = Saio::parse_first(child.payload) {
+                        layer_offset = offset;
+                    }
+                }
                 b"uuid" => match child.usertype() {
                     Some(TFXD) => tfxd = Some(tfxd::parse(child.payload)?),
                     Some(PIFF_SENC) => encrypted = true,
@@ -163,6 +213,11 @@ impl TrackFragment {
             decode_time,
             tfxd,
             encrypted,
+            layers: layer_sizes.zip(layer_offset).map(|((common, sizes), offset)| LayerInfo {
+                common,
+                sizes,
+                offset,
+            }),
             runs,
         })
     }

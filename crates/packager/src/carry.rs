@@ -4,6 +4,7 @@
 //! | | DASH | HLS CMAF | HLS TS | Smooth | HDS | note |
 //! |---|---|---|---|---|---|---|
 //! | AVC | ✓ | ✓ | ✓ | 4 | 4 | NAL lengths of 4 bytes only; in TS, others are read first |
+//! | SVC | ✓ | ✓ | – | – | – | `svc1`, `svc2` with their base layer; SVC in `avc1` is AVC |
 //! | HEVC | ✓ | ✓ | – | 4 | – | Apple's authoring specification 1.5 demands fMP4 |
 //! | AV1, VP9 | ✓ | ✓ | – | – | – | no TS mapping; hls.js and Shaka play VP9 in CMAF |
 //! | AAC | ✓ | ✓ | ADTS | not xHE | Main, LC, HE | ADTS: ISO/IEC 14496-3 §1.A.2 |
@@ -21,7 +22,7 @@ use latemux_index::{
     media::TrackKind,
     title::{TitleProblem, TrackName},
 };
-use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
+use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media, Svc};
 
 /// A protocol with its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +66,9 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
     }
     match (protocol, &codec.config) {
         (protocol, Config::Other) => Err(no_mapping(protocol, codec)),
+        (_, Config::Svc(Svc { has_base: false, .. })) => {
+            Err(format!("{} needs the base layer of another track", codec.format))
+        }
         (Protocol::Dash | Protocol::HlsCmaf, _)
         | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3)
         | (Protocol::HlsTs, Config::Wvtt | Config::Stpp | Config::Tx3g)

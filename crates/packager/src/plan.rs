@@ -6,12 +6,13 @@
 //! TS or encrypted, a [`Transform`] turns the parts into the body, whose length is still known in
 //! advance.
 //!
-//! Four kinds of responses need a read before the plan ([`Planned`]): fragments whose samples the
+//! Five kinds of responses need a read before the plan ([`Planned`]): fragments whose samples the
 //! index does not hold, TS of video whose length depends on its media, text in another form than it
-//! is stored in, and video that is encrypted slice by slice.
+//! is stored in, scalable video in order of importance, and video that is encrypted slice by slice.
 
 mod cuts;
 mod following;
+mod layered;
 mod muxed;
 mod planner;
 mod sealed;
@@ -30,10 +31,13 @@ use crate::{
     digest::SampleChoice,
     manifest::{dash, hds, hls, smooth, storyboard::storyboard},
     protection::{Cover, Protection, Seal},
-    segment::{text::TextMedia, ts},
+    segment::{layers::LayeredMedia, text::TextMedia, ts},
     selection::{Selected, Selection},
 };
-use latemux_index::{Title, media::fragment_samples::KnownFragments};
+use latemux_index::{
+    Title,
+    media::{TrackKind, fragment_samples::KnownFragments},
+};
 use planner::Planner;
 use sealed::Sealing;
 use std::ops::Range;
@@ -63,7 +67,8 @@ pub struct Needs {
 }
 
 /// A response whose length depends on its media: TS of AVC with NAL lengths of 1 or 2 bytes, TS
-/// with encrypted samples, and text in another form than it is stored in.
+/// with encrypted samples, text in another form than it is stored in, and scalable video in order
+/// of importance.
 #[derive(Debug)]
 pub struct MediaFirst {
     digest: u128,
@@ -82,6 +87,7 @@ enum MediaSegment {
         track: String,
     },
     Text(Box<TextMedia>),
+    Layers(Box<LayeredMedia>),
 }
 
 impl MediaFirst {
@@ -90,6 +96,7 @@ impl MediaFirst {
         match &self.segment {
             MediaSegment::Ts { segment, .. } => &segment.parts,
             MediaSegment::Text(segment) => &segment.parts,
+            MediaSegment::Layers(segment) => &segment.parts,
         }
     }
 
@@ -111,7 +118,8 @@ impl MediaFirst {
     /// Returns the plan, all inline, from all bytes of the parts. Missing bytes count as zeros.
     ///
     /// # Errors
-    /// [`PackError::CannotCut`] if a sample cannot be encrypted.
+    /// [`PackError::CannotCut`] if a sample cannot be encrypted, [`PackError::TooLarge`] for video
+    /// in order of importance that is too long.
     pub fn plan(self, media: &[u8]) -> Result<Plan, PackError> {
         let (content_type, body) = match self.segment {
             MediaSegment::Ts { segment, track } => {
@@ -119,6 +127,7 @@ impl MediaFirst {
                 (TS_TYPE, body.map_err(|problem| PackError::CannotCut { track, problem })?)
             }
             MediaSegment::Text(segment) => (segment.content_type(), segment.segment(media)),
+            MediaSegment::Layers(segment) => (planner::cmaf_type(TrackKind::Video), segment.segment(media)?),
         };
         let plan = Plan {
             content_type,

@@ -3,16 +3,22 @@
 //! Whole samples are kept, and written in decode order. Each keeps its decode and its presentation
 //! time, and lasts until the next sample that was kept. Samples of segments in order of importance
 //! ([`crate::selection::SampleOrder::Priority`]) play although others are missing.
+//!
+//! Samples of scalable video keep their lower layers if higher ones are missing. In order of
+//! importance, layers that lie apart return to their samples. In decode order, the last sample may
+//! be cut off within a higher layer.
 
+use crate::segment::layers::{lowest_layer, nal_length_size};
 use bytes::{BufMut, Bytes};
 use latemux_isobmff::{
     Error as BoxError,
     boxes::{trex::Trex, trun::TrackRun},
+    codec,
     cursor::Cursor,
     emit::{EmitSample, FragmentSpec, muxed_fragment},
-    fragment::{Moof, TrackFragment},
+    fragment::{LayerInfo, Moof, TrackFragment},
     header::BoxHeader,
-    movie::Movie,
+    movie::{Movie, Track},
 };
 
 /// A restored file.
@@ -24,6 +30,8 @@ pub struct Restored {
     pub kept: u64,
     /// Number of samples that the segments announce and that are missing or cut off.
     pub lost: u64,
+    /// Number of samples in the file that lack some of their layers.
+    pub reduced: u64,
 }
 
 /// The reason why nothing can be restored.
@@ -66,12 +74,13 @@ pub fn restore(init: &Bytes, segments: &Bytes) -> Result<Restored, RestoreError>
     let moov = file.find(b"moov").map_err(RestoreError::Init)?;
     let movie = Movie::parse(&moov.raw(), moov.offset).map_err(RestoreError::Init)?;
     let defaults = movie.fragments.ok_or(RestoreError::NotFragmented)?;
+    let layered: Vec<LayeredTrack> = movie.tracks.iter().flatten().filter_map(LayeredTrack::of).collect();
     let mut out = Vec::with_capacity(init.len() + segments.len());
     if let Ok(ftyp) = file.find(b"ftyp") {
         out.extend_from_slice(&ftyp.raw());
     }
     out.extend_from_slice(&moov.raw());
-    let mut restored = Restored { file: Bytes::new(), kept: 0, lost: 0 };
+    let mut restored = Restored { file: Bytes::new(), kept: 0, lost: 0, reduced: 0 };
     let mut budget = Budget::of(segments.len());
     let mut at = 0;
     while let Some(found) = box_at(segments, at)? {
@@ -82,7 +91,8 @@ pub fn restore(init: &Bytes, segments: &Bytes) -> Result<Restored, RestoreError>
                 break;
             };
             let moof = Moof::parse(&bytes, at as u64).map_err(RestoreError::Segment)?;
-            let fragment = Fragment { moof: &moof, offset: at, bytes: segments, defaults: &defaults };
+            let (defaults, layered) = (&defaults, &layered);
+            let fragment = Fragment { moof: &moof, offset: at, bytes: segments, defaults, layered };
             fragment.restore(&mut out, &mut restored, &mut budget)?;
         }
         let Some(end) = end else { break };
@@ -120,9 +130,13 @@ impl Budget {
     }
 
     fn spend(&mut self, media: Option<&[u8]>) -> Result<(), RestoreError> {
-        let bytes = media.map_or(0, |media| media.len().max(1));
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(RestoreError::Overlapping)?;
+        self.spend_bytes(media.map_or(0, |media| media.len().max(1)))?;
         self.samples = self.samples.checked_sub(1).ok_or(RestoreError::Overlapping)?;
+        Ok(())
+    }
+
+    fn spend_bytes(&mut self, bytes: usize) -> Result<(), RestoreError> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(RestoreError::Overlapping)?;
         Ok(())
     }
 }
@@ -135,6 +149,20 @@ struct Fragment<'a> {
     /// The bytes that hold the `moof` and the media.
     bytes: &'a Bytes,
     defaults: &'a [Trex],
+    layered: &'a [LayeredTrack],
+}
+
+/// A track whose samples may have layers.
+struct LayeredTrack {
+    id: u32,
+    nal_length_size: usize,
+}
+
+impl LayeredTrack {
+    fn of(track: &Track) -> Option<Self> {
+        let codec = codec::describe(track.sample_entries.first()?, track.handler).ok()?;
+        Some(Self { id: track.id, nal_length_size: nal_length_size(&codec.config)?.into() })
+    }
 }
 
 /// The samples of a track in a fragment that are left, in decode order.
@@ -143,8 +171,16 @@ struct TrackSamples<'a> {
     sample_description_index: Option<u32>,
     decode_time: u64,
     samples: Vec<EmitSample>,
-    /// The bytes of each sample.
+    /// The bytes of the samples, in order.
     media: Vec<&'a [u8]>,
+}
+
+/// The bytes of a sample that are left.
+struct Left<'a> {
+    /// Without the layers that lie apart. `None` if they are missing.
+    sample: Option<&'a [u8]>,
+    /// True if the sample is cut off behind its lowest layer.
+    is_cut: bool,
 }
 
 impl<'a> Fragment<'a> {
@@ -158,7 +194,7 @@ impl<'a> Fragment<'a> {
         let mut tracks = Vec::new();
         let mut end_of_data = self.offset as u64;
         for traf in &self.moof.tracks {
-            let samples = self.samples(traf, &mut end_of_data, budget, &mut restored.lost)?;
+            let samples = self.samples(traf, &mut end_of_data, budget, restored)?;
             restored.kept += samples.samples.len() as u64;
             if !samples.samples.is_empty() {
                 tracks.push(samples);
@@ -187,7 +223,7 @@ impl<'a> Fragment<'a> {
         traf: &TrackFragment,
         end_of_data: &mut u64,
         budget: &mut Budget,
-        lost: &mut u64,
+        restored: &mut Restored,
     ) -> Result<TrackSamples<'a>, RestoreError> {
         let is_own = |trex: &&Trex| trex.track_id == traf.track_id;
         let defaults = self.defaults.iter().find(is_own).ok_or(RestoreError::NoSuchTrack(traf.track_id))?;
@@ -203,6 +239,8 @@ impl<'a> Fragment<'a> {
             samples: Vec::new(),
             media: Vec::new(),
         };
+        let layered = self.layered.iter().find(|track| track.id == traf.track_id);
+        let mut layers = LayerReader::new(traf, base);
         let mut time = traf.decode_time.unwrap_or(0);
         let mut at = base;
         for run in &traf.runs {
@@ -212,19 +250,24 @@ impl<'a> Fragment<'a> {
             for entry in run.iter() {
                 let size = entry.size.or(traf.default_size).unwrap_or(defaults.size);
                 let end = at.checked_add(size.into()).ok_or(RestoreError::TooLarge)?;
+                let Left { sample: media, is_cut } = self.left(at, end, layered);
                 let sample = EmitSample {
-                    size,
+                    size: media.map_or(0, |media| u32::try_from(media.len()).unwrap_or(u32::MAX)),
                     duration: entry.duration.or(traf.default_duration).unwrap_or(defaults.duration),
                     flags: entry.flags.or(traf.default_flags).unwrap_or(defaults.flags),
                     composition_offset: entry.composition_offset,
                 };
-                let media = self.media(at, end);
                 budget.spend(media)?;
+                let places = layers.as_mut().map(|layers| layers.next(self.bytes)).unwrap_or_default();
                 match media {
-                    Some(media) => found.push(sample, media, time),
+                    Some(media) => {
+                        found.push(sample, media, time);
+                        let is_whole = !is_cut && self.push_layers(&places, base, &mut found, budget)?;
+                        restored.reduced += u64::from(!is_whole);
+                    }
                     None => {
                         found.lengthen(sample.duration)?;
-                        *lost += 1;
+                        restored.lost += 1;
                     }
                 }
                 time = time.checked_add(sample.duration.into()).ok_or(RestoreError::TooLarge)?;
@@ -233,6 +276,37 @@ impl<'a> Fragment<'a> {
         }
         *end_of_data = at;
         Ok(found)
+    }
+
+    /// Returns the bytes of a sample that are left.
+    fn left(&self, from: u64, to: u64, layered: Option<&LayeredTrack>) -> Left<'a> {
+        if let Some(sample) = self.media(from, to) {
+            return Left { sample: Some(sample), is_cut: false };
+        }
+        let start = || {
+            let rest = self.bytes.get(usize::try_from(from).ok()?..)?;
+            let end = lowest_layer(rest, layered?.nal_length_size)?;
+            rest.get(..end)
+        };
+        Left { sample: start(), is_cut: true }
+    }
+
+    /// Appends the layers of the last sample that are left. Returns true if none is missing.
+    fn push_layers(
+        &self,
+        places: &[(u32, u32)],
+        base: u64,
+        found: &mut TrackSamples<'a>,
+        budget: &mut Budget,
+    ) -> Result<bool, RestoreError> {
+        for &(offset, size) in places {
+            let from = base.checked_add(offset.into()).ok_or(RestoreError::TooLarge)?;
+            // A layer needs those below it.
+            let Some(layer) = self.media(from, from.saturating_add(size.into())) else { return Ok(false) };
+            budget.spend_bytes(layer.len())?;
+            found.lengthen_media(layer)?;
+        }
+        Ok(true)
     }
 
     /// Returns bytes of the segment, if all of them are there.
@@ -250,12 +324,46 @@ impl<'a> TrackSamples<'a> {
         self.media.push(media);
     }
 
+    /// Adds a layer to the last sample.
+    fn lengthen_media(&mut self, layer: &'a [u8]) -> Result<(), RestoreError> {
+        let Some(last) = self.samples.last_mut() else { return Ok(()) };
+        let size = u32::try_from(layer.len()).ok().and_then(|size| last.size.checked_add(size));
+        last.size = size.ok_or(RestoreError::TooLarge)?;
+        self.media.push(layer);
+        Ok(())
+    }
+
     /// Adds the duration of a lost sample to the sample before it.
     fn lengthen(&mut self, duration: u32) -> Result<(), RestoreError> {
         if let Some(last) = self.samples.last_mut() {
             last.duration = last.duration.checked_add(duration).ok_or(RestoreError::TooLarge)?;
         }
         Ok(())
+    }
+}
+
+/// Reads the auxiliary information of samples, one after the other.
+struct LayerReader<'a> {
+    info: &'a LayerInfo,
+    /// Offset of the information of the next sample, and its number from 0 on.
+    at: usize,
+    sample: usize,
+}
+
+impl<'a> LayerReader<'a> {
+    fn new(traf: &'a TrackFragment, base: u64) -> Option<Self> {
+        let info = traf.layers.as_ref()?;
+        let at = usize::try_from(base.checked_add(info.offset.into())?).ok()?;
+        Some(Self { info, at, sample: 0 })
+    }
+
+    /// Returns the offset and the size of each layer of the next sample that lies apart.
+    fn next(&mut self, bytes: &[u8]) -> Vec<(u32, u32)> {
+        let end = self.at.saturating_add(self.info.size(self.sample));
+        let info = bytes.get(self.at..end).unwrap_or_default();
+        self.sample += 1;
+        self.at = end;
+        LayerInfo::layers(info).collect()
     }
 }
 

@@ -48,8 +48,8 @@ fn segment(decode_time: u64) -> Bytes {
     };
     let order = [0, 2, 1, 3];
     let mut out = b"\0\0\0\x08free".to_vec();
-    reordered_fragment(&ReorderedSpec { fragment, order: &order, importance: &[0, 2, 1, 2] }, &mut out)
-        .unwrap();
+    let spec = ReorderedSpec { fragment, order: &order, importance: &[0, 2, 1, 2], layers: &[] };
+    reordered_fragment(&spec, &mut out).unwrap();
     for n in order {
         out.extend(vec![u8::try_from(n).unwrap(); n as usize + 1]);
     }
@@ -168,7 +168,7 @@ fn samples_that_share_bytes_are_refused() {
         samples: &samples,
     };
     let mut segment = Vec::new();
-    let spec = ReorderedSpec { fragment, order: &[2, 1, 0], importance: &[0; 3] };
+    let spec = ReorderedSpec { fragment, order: &[2, 1, 0], importance: &[0; 3], layers: &[] };
     let size = reordered_fragment(&spec, &mut segment).unwrap();
     let start = i32::try_from(size.head()).unwrap().to_be_bytes();
     segment.resize(segment.len() + 1000, 0);

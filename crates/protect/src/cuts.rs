@@ -255,7 +255,14 @@ mod tests {
     #[test]
     fn samples_that_cannot_be_cut_are_refused() {
         let sets = || Vec::new().into();
-        let config = Avc { nal_length_size: 4, profile: [0; 3], sps: sets(), pps: sets(), sps_ext: sets() };
+        let config = Avc {
+            nal_length_size: 4,
+            profile: [0; 3],
+            sps: sets(),
+            pps: sets(),
+            sps_ext: sets(),
+            has_layers: false,
+        };
         let mut reader = CutReader::of_slices(SliceReader::avc(&config), 4);
         let mut cut = |sample: &[u8]| {
             let mut cuts = Vec::new();

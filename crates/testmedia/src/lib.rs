@@ -11,6 +11,7 @@
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
 //! - [`streams`]: streams that ffmpeg packages, in every protocol
 //! - [`subtitles`]: files of subtitles
+//! - [`svc`]: scalable AVC, which openh264 encodes and decodes
 //! - `memory_server` (feature `memory-server`): an HTTP server in memory, and a client of it
 //! - `origin` (feature `origin`): a title over files in memory, planned and read without I/O
 //! - `net` (feature `net`): a proxy that simulates a distant server
@@ -32,6 +33,7 @@ pub mod recipe;
 pub mod rewrite;
 pub mod streams;
 pub mod subtitles;
+pub mod svc;
 
 #[cfg(feature = "net")]
 pub use latemux_link as net;

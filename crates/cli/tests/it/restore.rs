@@ -2,11 +2,14 @@
 //! time.
 
 use crate::{
-    client::get,
+    client::{Answer, get},
     server::{Server, samples},
     tools::{latemux, said},
 };
-use latemux_testmedia::probe::probe;
+use latemux_testmedia::{
+    probe::probe,
+    svc::{Entry, OpenH264},
+};
 use std::{
     fs,
     io::{Read, Write},
@@ -24,6 +27,22 @@ fn request(server: SocketAddr, method: &str, path: &str, header: &str) -> (Strin
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
     let body = bytes.split_off(end + 4);
     (String::from_utf8(bytes).unwrap(), body)
+}
+
+/// Asserts that HEAD, a condition and ranges fit a whole response. Returns its first bytes.
+fn assert_parts(server: SocketAddr, url: &str, whole: &Answer, cut: usize) -> Vec<u8> {
+    let (head, none) = request(server, "HEAD", url, "");
+    assert!(head.contains(&format!("content-length: {}\r\n", whole.body.len())), "{head}");
+    assert!(none.is_empty());
+    let condition = format!("If-None-Match: {}\r\n", whole.headers["etag"]);
+    let (head, _) = request(server, "GET", url, &condition);
+    assert!(head.starts_with("HTTP/1.1 304"), "{head}");
+    let (head, first) = request(server, "GET", url, &format!("Range: bytes=0-{}\r\n", cut - 1));
+    assert!(head.starts_with("HTTP/1.1 206"), "{head}");
+    assert_eq!(first, whole.body[..cut]);
+    let (_, rest) = request(server, "GET", url, &format!("Range: bytes={cut}-\r\n"));
+    assert_eq!(rest, whole.body[cut..]);
+    first
 }
 
 /// Returns the name of the first video representation.
@@ -44,18 +63,7 @@ fn a_segment_that_was_cut_off_is_restored() {
     assert_ne!(whole.headers["etag"], plain.headers["etag"]);
     assert!(whole.body.len() > plain.body.len(), "the sample library has frames in another order");
 
-    let (head, none) = request(server.address, "HEAD", &url, "");
-    assert!(head.contains(&format!("content-length: {}\r\n", whole.body.len())), "{head}");
-    assert!(none.is_empty());
-    let condition = format!("If-None-Match: {}\r\n", whole.headers["etag"]);
-    let (head, _) = request(server.address, "GET", &url, &condition);
-    assert!(head.starts_with("HTTP/1.1 304"), "{head}");
-    let cut = whole.body.len() * 9 / 10;
-    let (head, first) = request(server.address, "GET", &url, &format!("Range: bytes=0-{}\r\n", cut - 1));
-    assert!(head.starts_with("HTTP/1.1 206"), "{head}");
-    assert_eq!(first, whole.body[..cut]);
-    let (_, rest) = request(server.address, "GET", &url, &format!("Range: bytes={cut}-\r\n"));
-    assert_eq!(rest, whole.body[cut..]);
+    let first = assert_parts(server.address, &url, &whole, whole.body.len() * 9 / 10);
 
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -75,4 +83,28 @@ fn a_segment_that_was_cut_off_is_restored() {
         assert_eq!(same.map(|other| &other.hash), Some(&packet.hash), "{packet:?}");
     }
     assert!(said(&output).contains(&format!("{} samples", restored.len())), "{}", said(&output));
+}
+
+#[test]
+fn layers_that_are_missing_are_counted() {
+    let Some(openh264) = OpenH264::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::copy(openh264.mp4(2, 3, Entry::Avc1), at("layers.mp4")).unwrap();
+    let server = Server::start(&at(""), &[], &[]);
+    let mpd = get(server.address, "/layers.mp4/.mpd?mpd_segment_template=number");
+    let base = format!("/layers.mp4/dash/layers-{}", video_id(mpd.text()));
+    let url = format!("{base}-1.m4s?order=priority");
+    let whole = get(server.address, &url);
+    assert_ne!(whole.headers["etag"], get(server.address, &format!("{base}-1.m4s")).headers["etag"]);
+    let first = assert_parts(server.address, &url, &whole, whole.body.len() * 6 / 10);
+    fs::write(at("init.mp4"), get(server.address, &format!("{base}.dash")).body).unwrap();
+    fs::write(at("cut.m4s"), first).unwrap();
+    let output = latemux(&["restore", &at("cut.m4s"), "--init", &at("init.mp4"), "-o", &at("out.mp4")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = said(&output);
+    assert!(text.contains(" samples, 0 are missing, ") && text.contains(" lack layers"), "{text}");
+    let restored = probe(Path::new(&at("out.mp4")), &[]);
+    assert_eq!(restored.warnings, "");
+    assert!(text.contains(&format!("{} samples", restored.streams[0].packets.len())), "{text}");
 }

@@ -1,8 +1,9 @@
 //! `saio`: offsets of sample auxiliary information (ISO/IEC 14496-12 §8.7.9).
 
-use super::saiz::put_type;
+use super::saiz::{parse_type, put_type};
 use crate::{
-    FourCc,
+    Error, FourCc,
+    cursor::Cursor,
     write::{WriteBox, put_count},
 };
 use bytes::BufMut;
@@ -15,6 +16,17 @@ pub struct Saio<'a> {
     /// For each run of samples, the offset in bytes of the information of its first sample, from
     /// the base of the data offsets.
     pub offsets: &'a [u32],
+}
+
+impl Saio<'_> {
+    /// Reads the type and the first offset from the payload of a `saio`. The offset is `None` if
+    /// there is none, or if offsets have 64 bits.
+    pub fn parse_first(mut payload: Cursor<'_>) -> Result<(Option<FourCc>, Option<u32>), Error> {
+        let version = payload.peek().first().copied();
+        let info_type = parse_type(&mut payload)?;
+        let has_offset = payload.u32()? > 0 && version == Some(0);
+        Ok((info_type, if has_offset { Some(payload.u32()?) } else { None }))
+    }
 }
 
 impl WriteBox for Saio<'_> {

@@ -21,7 +21,14 @@ pub(super) fn configuration(avcc: &Child) -> Result<Avc, Error> {
     let pps_count = bits.u8(8).ok_or_else(truncated)?;
     let pps = nal_units(&mut bits, pps_count.into(), &avcc.body).ok_or_else(truncated)?;
     let sps_ext = extensions(&mut bits, profile[0], &avcc.body).unwrap_or_default();
-    Ok(Avc { nal_length_size, profile, sps: sps.into(), pps: pps.into(), sps_ext: sps_ext.into() })
+    Ok(Avc {
+        nal_length_size,
+        profile,
+        sps: sps.into(),
+        pps: pps.into(),
+        sps_ext: sps_ext.into(),
+        has_layers: false,
+    })
 }
 
 /// Returns the length size for lengthSizeMinusOne, the low two bits of `byte`. A length of 3 bytes
@@ -65,10 +72,10 @@ pub(super) fn rfc6381(format: FourCc, avc: &Avc) -> String {
     format!("{format}.{profile:02x}{compatibility:02x}{level:02x}")
 }
 
-/// Reads the first sequence parameter set. If it is cut off, the fields read until then are kept.
-pub(super) fn sequence(avc: &Avc) -> Sequence {
+/// Reads a sequence parameter set. If it is cut off, the fields read until then are kept.
+pub(super) fn sequence(sps: Option<&Bytes>) -> Sequence {
     let mut sequence = Sequence::default();
-    if let Some(sps) = avc.sps.first() {
+    if let Some(sps) = sps {
         let payload = raw_payload(sps);
         let _ = parameter_set(&mut BitReader::new(&payload), &mut sequence);
     }
@@ -198,7 +205,7 @@ mod tests {
         assert_eq!(avc.nal_length_size, 4);
         assert_eq!((avc.sps.len(), avc.pps.len(), avc.sps_ext.len()), (1, 1, 0));
         assert_eq!(avc.pps[0], hex("68ef9cb22c"));
-        assert_eq!(sequence(avc).size, Some((800, 640)));
+        assert_eq!(sequence(avc.sps.first()).size, Some((800, 640)));
         let Media::Video(video) = codec.media else { panic!() };
         assert_eq!((video.width, video.height, video.pixel_aspect), (800, 640, (64, 45)));
         assert_eq!((video.range, video.colour), (VideoRange::Sdr, None));

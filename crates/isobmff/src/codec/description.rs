@@ -102,6 +102,8 @@ pub struct Audio {
 pub enum Config {
     /// AVC (ISO/IEC 14496-15 §5.3.3.1).
     Avc(Avc),
+    /// Scalable AVC in the sample entries `svc1` and `svc2` (ISO/IEC 14496-15 §6).
+    Svc(Svc),
     /// HEVC (ISO/IEC 14496-15 §8.3.3.1).
     Hevc(Hevc),
     /// AV1 (AV1-ISOBMFF §2.3).
@@ -149,6 +151,17 @@ pub struct Avc {
     pub pps: Box<[Bytes]>,
     /// Sequence parameter set extensions.
     pub sps_ext: Box<[Bytes]>,
+    /// True if the samples may have layers of SVC: the sample entry has `svcC` too.
+    pub has_layers: bool,
+}
+
+/// Decoder configuration of scalable AVC without `avcC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Svc {
+    /// Size in bytes of the length before each NAL unit: 1, 2 or 4.
+    pub nal_length_size: u8,
+    /// True if the track has the base layer: there is a sequence parameter set for it.
+    pub has_base: bool,
 }
 
 /// HEVC decoder configuration.

@@ -15,14 +15,15 @@ use bytes::BufMut;
 /// The type of a box, and the smallest size of its payload.
 type Known = (&'static [u8; 4], usize);
 
-/// Boxes of video entries: decoder configurations, Dolby Vision, colour, aspect, bit rate, light
-/// levels, stereo and spherical video.
-const VIDEO: [Known; 23] = [
+/// Boxes of video entries: decoder configurations, also those of layers, Dolby Vision, colour,
+/// aspect, bit rate, light levels, stereo and spherical video.
+const VIDEO: [Known; 24] = [
     (b"avcC", 7),
     (b"hvcC", 23),
     (b"av1C", 4),
     (b"vpcC", 8),
     (b"lhvC", 6),
+    (b"svcC", 7),
     (b"dvcC", 5),
     (b"dvvC", 5),
     (b"dvwC", 5),

@@ -34,6 +34,7 @@ mod parameter_sets;
 mod sample_entry;
 mod sinf;
 mod slices;
+mod svc;
 mod text;
 mod usac;
 mod video;
@@ -49,7 +50,7 @@ use sample_entry::EntryBody;
 
 pub use av1_frame::Av1Frames;
 pub use description::{
-    Aac, Audio, Av1, Avc, Codec, Colour, Config, DeclaredBitrate, Hevc, Media, Video, VideoRange,
+    Aac, Audio, Av1, Avc, Codec, Colour, Config, DeclaredBitrate, Hevc, Media, Svc, Video, VideoRange,
 };
 pub use esds::elementary_stream;
 pub use iso_entry::iso_entry;

@@ -8,11 +8,11 @@ use crate::FourCc;
 use crate::bits::BitReader;
 
 /// Video: VVC, EVC, H.263, ProRes, DV, AVS and QuickTime's own.
-const VIDEO: [&[u8; 4]; 40] = [
+const VIDEO: [&[u8; 4]; 39] = [
     b"vvc1", b"vvi1", b"evc1", b"s263", b"h263", b"H263", b"mp1v", b"mp2v", b"m2v1", b"mjp2", b"mjpa",
     b"mjpb", b"png ", b"apch", b"apcn", b"apcs", b"apco", b"ap4h", b"ap4x", b"AVdn", b"AVdh", b"dvc ",
     b"dvcp", b"dv5n", b"dv5p", b"avs3", b"avst", b"vc-1", b"ovc1", b"SVQ1", b"SVQ3", b"cvid", b"rle ",
-    b"2vuy", b"v210", b"uncv", b"svc1", b"mvc1", b"lhv1", b"raw ",
+    b"2vuy", b"v210", b"uncv", b"mvc1", b"lhv1", b"raw ",
 ];
 
 /// Audio: the forms of PCM, ALAC, TrueHD, MPEG-H, IAMF, speech codecs and QuickTime's own.

@@ -6,7 +6,7 @@ use super::description::{Codec, Colour, Config, DeclaredBitrate, Media, Video, V
 use super::dolby_vision::{self, DolbyVision};
 use super::parameter_sets::Sequence;
 use super::sample_entry::EntryBody;
-use super::{av1, avc, esds, hevc, other, sinf, vp9};
+use super::{av1, avc, esds, hevc, other, sinf, svc, vp9};
 use crate::{Error, FourCc};
 
 /// Codec-specific part of a [`Codec`].
@@ -36,6 +36,8 @@ fn is_read(format: FourCc) -> bool {
             | b"avc2"
             | b"avc3"
             | b"avc4"
+            | b"svc1"
+            | b"svc2"
             | b"hvc1"
             | b"hev1"
             | b"av01"
@@ -95,10 +97,18 @@ fn coding(
 ) -> Result<VideoCoding, Error> {
     let coding = match &format.0 {
         b"avc1" | b"avc2" | b"avc3" | b"avc4" | b"dva1" | b"dvav" => {
-            let avc = avc::configuration(&boxes.require(b"avcC")?)?;
-            let sequence = avc::sequence(&avc);
+            let mut avc = avc::configuration(&boxes.require(b"avcC")?)?;
+            avc.has_layers = boxes.first(b"svcC").is_some();
+            let sequence = avc::sequence(avc.sps.first());
             VideoCoding::new(avc::rfc6381(format, &avc), Config::Avc(avc), sequence)
         }
+        b"svc1" | b"svc2" => match boxes.first(b"svcC").map(|svcc| svc::configuration(&svcc)) {
+            Some(Ok((svc, profile, base))) => {
+                let sequence = avc::sequence(base.as_ref());
+                VideoCoding::new(svc::rfc6381(format, profile), Config::Svc(svc), sequence)
+            }
+            _ => VideoCoding::new(format.to_string(), Config::Other, Sequence::default()),
+        },
         b"hvc1" | b"hev1" | b"dvh1" | b"dvhe" => {
             let (hevc, general) = hevc::configuration(&boxes.require(b"hvcC")?)?;
             let sequence = hevc::sequence(&hevc);

@@ -323,7 +323,7 @@ fn build_moof<T>(
             use_moof(&Container(b"moof", &[&mfhd, &traf]))
         }
         TrafForm::Encrypted(senc) => {
-            let saiz = SaizTable(senc.sizes);
+            let saiz = SaizTable { info_type: None, sizes: senc.sizes };
             // `senc` is the last box, and ends with the information of all samples.
             let offset = moof_size.saturating_sub(senc.entries.len() as u64);
             let offsets = [u32::try_from(offset).unwrap_or(u32::MAX)];

@@ -9,7 +9,7 @@ mod muxed;
 mod reordered;
 
 pub use crate::{
-    boxes::trun::EmitSample,
+    boxes::{saiz::IMPORTANCE, trun::EmitSample},
     write::{Container, WriteBox, put_header},
 };
 pub use fragment::{
@@ -18,4 +18,4 @@ pub use fragment::{
 };
 pub use init::{InitSegment, InitTrack, cmaf_brands};
 pub use muxed::muxed_fragment;
-pub use reordered::{IMPORTANCE, ReorderedSpec, reordered_fragment};
+pub use reordered::{MAX_LAYERS, ReorderedSpec, reordered_fragment};

@@ -107,6 +107,7 @@ fn headers_of_avc_are_those_of_ffmpeg() {
             sps: Vec::<Bytes>::new().into(),
             pps: Vec::<Bytes>::new().into(),
             sps_ext: Vec::<Bytes>::new().into(),
+            has_layers: false,
         };
         compare(SliceReader::avc(&config), &stream, &traced(&trace, "Slice Header"), options);
     }
@@ -141,6 +142,7 @@ fn damaged_headers_cause_no_panic() {
             sps: Vec::<Bytes>::new().into(),
             pps: Vec::<Bytes>::new().into(),
             sps_ext: Vec::<Bytes>::new().into(),
+            has_layers: false,
         };
         let mut reader = SliceReader::avc(&config);
         for unit in nal_units(&stream).into_iter().take(12) {

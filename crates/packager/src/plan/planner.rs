@@ -13,7 +13,9 @@ use crate::{
     segment::{
         MAX_SAMPLES,
         cmaf::{self, SampleForm},
-        iframes, smooth,
+        iframes,
+        layers::nal_length_size,
+        smooth,
         text::{CONVERTER, TextForm, TtmlSegment, is_made_for_smooth, is_made_ttml},
     },
     selection::{SampleOrder, Selected},
@@ -179,6 +181,12 @@ impl<'a> Planner<'a> {
         let number = segment.as_ref().map_or(0, |segment| segment.number + 1);
         let what = format_args!("{}", CmafText(choice, name, number));
         let order = self.address.selection.order;
+        if order == SampleOrder::Priority
+            && choice == SampleChoice::All
+            && let Some(nal_length_size) = nal_length_size(&track.codec.config)
+        {
+            return self.layered(index, segment, requested, nal_length_size, what);
+        }
         self.single(index, segment, requested, choice, what, |_, samples, form| {
             if form == SampleForm::Lead && protocol == Protocol::Dash {
                 return Ok((cmaf::media(object, number, samples, form)?, cmaf::LEAD_TEXT));

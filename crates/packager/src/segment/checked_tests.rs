@@ -15,7 +15,14 @@ fn sample(lengths: &[u8]) -> Vec<u8> {
 
 fn reader() -> CutReader {
     let sets = || Vec::new().into();
-    let config = Avc { nal_length_size: 4, profile: [0; 3], sps: sets(), pps: sets(), sps_ext: sets() };
+    let config = Avc {
+        nal_length_size: 4,
+        profile: [0; 3],
+        sps: sets(),
+        pps: sets(),
+        sps_ext: sets(),
+        has_layers: false,
+    };
     CutReader::of_slices(SliceReader::avc(&config), 4)
 }
 

@@ -174,21 +174,30 @@ pub(crate) fn prioritised_media(
     samples: &[Sample],
 ) -> Result<Option<Vec<Part>>, PackError> {
     let Some(priority) = Priority::of(samples) else { return Ok(None) };
-    let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
-    let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
-    let spec = ReorderedSpec {
-        fragment: spec(number, decode_time, &emitted),
-        order: &priority.order,
-        importance: &priority.importance,
-    };
-    let mut head = Vec::new();
-    // The brand of CMAF segments is left out, because it requires samples in decode order.
-    segment_type(&BRANDS[..1]).write(&mut head);
-    reordered_fragment(&spec, &mut head)
-        .map_err(|_| PackError::TooLarge("more than a segment in order of importance takes"))?;
+    let head = prioritised_head(number, samples, &priority.order, &priority.importance, &[])?;
     let mut parts = vec![Part::Inline(head.into())];
     Part::push_samples(&mut parts, object, &priority.apply(samples));
     Ok(Some(parts))
+}
+
+/// Returns the bytes before the samples of a segment in order of importance. See [`ReorderedSpec`]
+/// for the order, the importance and the layers. Fails as [`prioritised_media`] does.
+pub(super) fn prioritised_head(
+    number: u32,
+    samples: &[Sample],
+    order: &[u32],
+    importance: &[u8],
+    layers: &[u32],
+) -> Result<Vec<u8>, PackError> {
+    let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
+    let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
+    let fragment = spec(number, decode_time, &emitted);
+    let mut head = Vec::new();
+    // The brand of CMAF segments is left out, because it requires samples in decode order.
+    segment_type(&BRANDS[..1]).write(&mut head);
+    reordered_fragment(&ReorderedSpec { fragment, order, importance, layers }, &mut head)
+        .map_err(|_| PackError::TooLarge("more than a segment in order of importance takes"))?;
+    Ok(head)
 }
 
 /// Returns the parts of media segment `number` (1-based) of several tracks, in the order of

@@ -6,6 +6,7 @@ pub(crate) mod cmaf;
 pub(crate) mod encrypted;
 pub(crate) mod f4f;
 pub(crate) mod iframes;
+pub(crate) mod layers;
 mod priority;
 pub mod smooth;
 pub(crate) mod text;

@@ -39,16 +39,21 @@ impl Priority {
         if importance.is_sorted() {
             return None;
         }
-        let mut order: Vec<u32> = (0..).take(samples.len()).collect();
-        let of = |position: &u32| importance.get(*position as usize).copied();
-        order.sort_by_key(of);
-        Some(Self { order, importance: importance.iter().map(|&importance| importance as u8).collect() })
+        let importance: Vec<u8> = importance.iter().map(|&importance| importance as u8).collect();
+        Some(Self { order: most_important_first(&importance), importance })
     }
 
     /// Returns samples in order of importance.
     pub(crate) fn apply(&self, samples: &[Sample]) -> Vec<Sample> {
         self.order.iter().filter_map(|&position| samples.get(position as usize).copied()).collect()
     }
+}
+
+/// Returns the positions of what has these ranks, the lowest rank first. Equal ranks stay in order.
+pub(super) fn most_important_first(ranks: &[u8]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..).take(ranks.len()).collect();
+    order.sort_by_key(|&position| ranks.get(position as usize).copied());
+    order
 }
 
 /// Returns the importance of samples, given in decode order.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use latemux_index::{Track, media::TrackKind};
 use latemux_isobmff::{
     FourCc,
-    codec::{Aac, Av1, Config},
+    codec::{Aac, Av1, Config, Svc},
 };
 use latemux_packager::{
     carry::{Protocol, carries},
@@ -29,6 +29,8 @@ fn each_protocol_carries_the_codecs_it_has_a_mapping_for() {
     for (config, expected) in [
         (Config::Av1(Av1 { obus: Bytes::new() }), [true, true, false]),
         (Config::Vp9, [true, true, false]),
+        (Config::Svc(Svc { nal_length_size: 4, has_base: true }), [true, true, false]),
+        (Config::Svc(Svc { nal_length_size: 4, has_base: false }), [false, false, false]),
         (Config::Mp3, [true, true, true]),
         (Config::Ac3, [true, true, true]),
         (Config::Eac3, [true, true, true]),

@@ -25,6 +25,7 @@ mod player;
 mod priority;
 mod quicktime;
 mod rates;
+mod scalable;
 mod selection;
 mod smooth;
 mod smooth_init;

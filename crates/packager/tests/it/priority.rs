@@ -21,14 +21,14 @@ use std::{
     time::Duration,
 };
 
-const TARGET: Duration = Duration::from_secs(2);
+pub(crate) const TARGET: Duration = Duration::from_secs(2);
 /// Sample edges of a file at which it is cut off in the usual run.
 const EDGES: usize = 8;
 
 /// Decodes the first video track. Returns the hash of each frame by its presentation time since the
 /// first frame, and what ffmpeg reports as errors. ffmpeg moves the times of all frames by the
 /// lowest composition offset if that is negative.
-fn decode(name: &str, file: &[u8]) -> (BTreeMap<i64, String>, String) {
+pub(crate) fn decode(name: &str, file: &[u8]) -> (BTreeMap<i64, String>, String) {
     let path = write(&format!("{name}.mp4"), file);
     let run = Command::new("ffmpeg")
         .args(["-hide_banner", "-v", "error", "-nostdin", "-copyts", "-i"])
@@ -49,11 +49,11 @@ fn decode(name: &str, file: &[u8]) -> (BTreeMap<i64, String>, String) {
 }
 
 /// A segment of a video track.
-struct Segment {
-    init: Vec<u8>,
+pub(crate) struct Segment {
+    pub(crate) init: Vec<u8>,
     /// Its bytes in decode order, and in order of importance.
-    plain: Vec<u8>,
-    prioritised: Vec<u8>,
+    pub(crate) plain: Vec<u8>,
+    pub(crate) prioritised: Vec<u8>,
 }
 
 /// A sample of a segment in order of importance.
@@ -65,7 +65,7 @@ struct Placed {
 
 impl Segment {
     /// Fetches segment `number` of the first video track.
-    fn fetch(origin: &mut Origin, number: u32) -> Self {
+    pub(crate) fn fetch(origin: &mut Origin, number: u32) -> Self {
         let name = origin.names(TrackKind::Video).remove(0);
         let url = format!("{BASE}dash/x-{}={}-{number}.m4s", name.stem, name.bitrate);
         let plain = fetch(origin, &url).unwrap();
@@ -160,7 +160,7 @@ fn short_gops() -> PathBuf {
 }
 
 #[track_caller]
-fn assert_file(what: &str, file: &Path) {
+pub(crate) fn assert_file(what: &str, file: &Path) {
     let mut origin = Origin::open(&[file], TARGET);
     let name = origin.names(TrackKind::Video).remove(0);
     let number = origin.segment_count(&name).min(2);

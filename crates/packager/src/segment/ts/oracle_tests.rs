@@ -126,6 +126,7 @@ fn avc(file: &[u8]) -> Coding {
         sps: sps.into(),
         pps: pps.into(),
         sps_ext: Box::default(),
+        has_layers: false,
     };
     Coding::Avc { parameter_sets: annexb::parameter_sets(&avc), length_size: 4 }
 }
