@@ -14,6 +14,7 @@ mod full_disk;
 mod image;
 mod keys;
 mod lab;
+mod lab_balance;
 mod lab_run;
 mod load;
 mod load_options;

@@ -34,7 +34,7 @@ const EXPECTED: [(&str, &str, &str, Cost, bool); 9] = [
 ];
 
 /// An nginx of the lab, and its log.
-struct Nginx {
+pub(crate) struct Nginx {
     process: Process,
     folder: TempDir,
 }
@@ -43,7 +43,7 @@ struct Nginx {
 type Line = (u64, String);
 
 impl Nginx {
-    fn start(configuration: impl Fn(&Path, &[SocketAddr]) -> String) -> Option<Self> {
+    pub(crate) fn start(configuration: impl Fn(&Path, &[SocketAddr]) -> String) -> Option<Self> {
         let nginx = tool("nginx")?;
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("temporary")).unwrap();
@@ -57,7 +57,7 @@ impl Nginx {
         Some(Self { process, folder })
     }
 
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.process.port).into()
     }
 
