@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) const WHOLE: u64 = 16_000_000;
 
 /// A line, and what is downloaded over it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// Bandwidth in kbit/s of IP packets.
     pub(crate) rate: u32,
@@ -86,8 +86,9 @@ pub(crate) fn quick() -> Vec<Cell> {
 }
 
 /// The published set: each parameter varies over its range, while the others have their published
-/// values.
+/// values. Beside two plain downloads, streams have no gap, unless the gap varies.
 pub(crate) fn full() -> Vec<Cell> {
+    const CHUNKS: [u64; 4] = [20_000, 40_000, 80_000, 320_000];
     let mut cells = Vec::new();
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         for rate in [8192, 4096] {
@@ -96,10 +97,14 @@ pub(crate) fn full() -> Vec<Cell> {
                 cells.push(Cell { streams: 1, chunk: WHOLE, gap: 0, ..base });
                 cells.extend((0..=4).map(|step| Cell { rtt: 50 * step, ..base }));
                 cells.extend((1..5).map(|streams| Cell { streams, ..base }));
-                cells.extend([20_000, 40_000, 80_000, 320_000].map(|chunk| Cell { chunk, ..base }));
+                cells.extend(CHUNKS.map(|chunk| Cell { chunk, ..base }));
                 cells.extend([0, 70, 140].map(|gap| Cell { gap, ..base }));
+                let beside = Cell { competing: 2, gap: 0, ..base };
                 cells.extend((1..=4).map(|competing| Cell { competing, ..base }));
-                cells.extend((1..=4).map(|competing| Cell { competing, gap: 0, ..base }));
+                cells.extend((1..=4).map(|competing| Cell { competing, ..beside }));
+                cells.extend((1..5).map(|streams| Cell { streams, ..beside }));
+                cells.extend(CHUNKS.map(|chunk| Cell { chunk, ..beside }));
+                cells.extend([70, 140].map(|gap| Cell { gap, ..beside }));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Measures request–response streams beside the published model: `make bench-streams ROWS=quick`,
-//! or `ROWS=full` for all cells, which takes hours. `ROWS=storage` measures long reads of distant
-//! storage, and `ROWS=line` the throughput that the simulated lines carry.
+//! or `ROWS=full` for all cells, each in three rounds, which takes an hour. `ROWS=storage` measures
+//! long reads of distant storage, and `ROWS=line` the throughput that the simulated lines carry.
 //!
 //! Server and client are hosts with network namespaces of their own, between which a line has a
 //! rate, a round-trip time, a queue and losses. The server is nginx, the client is that of
@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod cells;
+mod judge;
 mod line;
 mod measure;
 mod server;
@@ -46,8 +47,8 @@ fn main() -> ExitCode {
         }
     };
     let passed = rows.iter().map(|row| match *row {
-        "quick" => measure::run(&enclosure, &cells::quick()),
-        "full" => measure::run(&enclosure, &cells::full()),
+        "quick" => measure::run(&enclosure, &cells::quick(), 1),
+        "full" => measure::run(&enclosure, &cells::full(), 3),
         "storage" => storage::run(&enclosure),
         _ => line::run(&enclosure),
     });

@@ -2,6 +2,7 @@
 
 use crate::{
     cells::{Cell, WHOLE},
+    judge::{judge, medians},
     keep,
     server::{FILE, Server},
 };
@@ -13,63 +14,74 @@ use latemux_load::{
 };
 use latemux_streams::{ChunkTimeout, Settings, model};
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
-    sync::Arc,
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
 /// Number of cells that are measured at the same time, each on hosts of its own.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 16;
 /// Time that a download of the model's rate takes, in seconds.
 const SECONDS: f64 = 20.0;
 /// Longest time of a cell.
 const LONGEST: Duration = Duration::from_secs(90);
-/// Largest deviation from the model without loss.
-const DEVIATION: f64 = 0.15;
-/// The least ratio of five streams to one download at 2 % loss and 100 ms.
-const GAIN: f64 = 2.5;
 
 /// The measurement of a cell. Rates are in bytes per second.
 #[derive(Debug, Clone)]
-struct Measured {
-    cell: Cell,
-    goodput: f64,
+pub(crate) struct Measured {
+    pub(crate) cell: Cell,
+    /// The number of the round, from 1 on, which also seeds the losses of packets.
+    round: u64,
+    pub(crate) goodput: f64,
     /// `r_max` of the model; `r_tcp`, at most the bandwidth, for a plain download.
-    model: f64,
+    pub(crate) model: f64,
     timeouts: u64,
     duplicated: u64,
     /// Goodput by the mean throughput of the competing downloads.
-    fairness: Option<f64>,
+    pub(crate) fairness: Option<f64>,
 }
 
-/// Measures cells, prints and keeps the results. Returns false if an expectation does not hold.
-pub(crate) fn run(enclosure: &Enclosure, cells: &[Cell]) -> bool {
+/// Measures cells in some rounds, prints and keeps the results. Returns false if an expectation
+/// does not hold.
+pub(crate) fn run(enclosure: &Enclosure, cells: &[Cell], rounds: u64) -> bool {
     let begun = Instant::now();
-    let mut all = Vec::new();
     println!("{HEADER}");
-    for cells in cells.chunks(AT_ONCE) {
-        let measured: Vec<Measured> = thread::scope(|scope| {
-            let threads: Vec<_> = cells.iter().map(|cell| scope.spawn(|| measure(enclosure, cell))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        for measured in measured {
-            println!("{}", measured.row());
-            all.push(measured);
-        }
-    }
+    let all = measure_all(enclosure, cells, rounds);
     let mut csv = format!("{HEADER}\n");
     for measured in &all {
         writeln!(csv, "{}", measured.row()).unwrap();
     }
     keep("cells", &csv);
-    println!("{} cells in {:.0} s", all.len(), begun.elapsed().as_secs_f64());
-    judge(&all)
+    println!("{} measurements in {:.0} s", all.len(), begun.elapsed().as_secs_f64());
+    judge(&medians(&all))
+}
+
+/// Measures cells, several at a time, and returns the measurements by cell and round.
+fn measure_all(enclosure: &Enclosure, cells: &[Cell], rounds: u64) -> Vec<Measured> {
+    let jobs = (1..=rounds).flat_map(|round| cells.iter().enumerate().map(move |cell| (cell, round)));
+    let next = Mutex::new(jobs);
+    let all = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let Some(((index, cell), round)) = next.lock().unwrap().next() else { break };
+            let measured = measure(enclosure, cell, round);
+            println!("{}", measured.row());
+            all.lock().unwrap().insert((index, round), measured);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
+    });
+    all.into_inner().unwrap().into_values().collect()
 }
 
 const HEADER: &str = "congestion,rate_kbit_s,rtt_ms,queue_ms,loss_permille,chunk_bytes,streams,gap_ms,\
-                      competing,goodput_kbit_s,model_kbit_s,ratio,timeouts,duplicated_bytes,fairness";
+                      competing,round,goodput_kbit_s,model_kbit_s,ratio,timeouts,duplicated_bytes,fairness";
 
 impl Measured {
     fn row(&self) -> String {
@@ -77,7 +89,8 @@ impl Measured {
         let kbit = |rate: f64| rate / 125.0;
         let fairness = self.fairness.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
         format!(
-            "{congestion},{rate},{rtt},{queue},{loss},{chunk},{streams},{gap},{competing},{:.0},{:.0},{:.2},{},{},{fairness}",
+            "{congestion},{rate},{rtt},{queue},{loss},{chunk},{streams},{gap},{competing},{},{:.0},{:.0},{:.2},{},{},{fairness}",
+            self.round,
             kbit(self.goodput),
             kbit(self.model),
             self.goodput / self.model,
@@ -97,7 +110,7 @@ fn predicted(cell: &Cell) -> f64 {
     rate.min(link.bandwidth)
 }
 
-fn measure(enclosure: &Enclosure, cell: &Cell) -> Measured {
+fn measure(enclosure: &Enclosure, cell: &Cell, round: u64) -> Measured {
     let mut network = Network::new(enclosure);
     let host = network.host("server").unwrap();
     let client = network.host("client").unwrap();
@@ -106,7 +119,7 @@ fn measure(enclosure: &Enclosure, cell: &Cell) -> Measured {
         round_trip: Cell::millis(cell.rtt),
         queue: Cell::millis(cell.queue),
         loss: f64::from(cell.loss) / 1000.0,
-        seed: 1,
+        seed: round,
         congestion: Some(cell.congestion),
     };
     let cable = network.connect(&host, &client, line).unwrap();
@@ -120,12 +133,12 @@ fn measure(enclosure: &Enclosure, cell: &Cell) -> Measured {
     let cell = *cell;
     let download = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(download(&cell, &url, model))
+        runtime.block_on(download(&cell, round, &url, model))
     };
     client.thread(download).unwrap().join().unwrap().unwrap()
 }
 
-async fn download(cell: &Cell, url: &str, model: f64) -> Measured {
+async fn download(cell: &Cell, round: u64, url: &str, model: f64) -> Measured {
     let url: url::Url = url.parse().unwrap();
     let client = || {
         let mut hosts = AllowedHosts::default();
@@ -164,45 +177,11 @@ async fn download(cell: &Cell, url: &str, model: f64) -> Measured {
     let fairness = competing.and_then(|competing| fairness(&streams, &competing.results()));
     Measured {
         cell: *cell,
+        round,
         goodput: streams.rate().unwrap_or(0.0),
         model,
         timeouts: streams.timeouts,
         duplicated: streams.duplicated,
         fairness,
     }
-}
-
-/// Prints which expectations hold. Returns false if one does not.
-fn judge(all: &[Measured]) -> bool {
-    let mut passed = true;
-    let mut state = |what: &str, holds: bool, value: String| {
-        passed &= holds;
-        println!("{} {what}: {value}", if holds { "ok  " } else { "MISS" });
-    };
-    let alone = || all.iter().filter(|measured| measured.cell.competing == 0);
-    let lossless = || alone().filter(|measured| measured.cell.loss == 0 && !measured.cell.is_plain());
-    let near = |measured: &&Measured| (measured.goodput / measured.model - 1.0).abs() <= DEVIATION;
-    let count = lossless().count();
-    let close = lossless().filter(near).count();
-    state(
-        "goodput without loss within 15 % of the model",
-        close == count,
-        format!("{close} of {count} cells"),
-    );
-    for measured in alone().filter(|measured| measured.cell.loss == 20 && measured.cell.is_plain()) {
-        let Cell { rate, rtt, congestion, .. } = measured.cell;
-        let same = |other: &&Measured| {
-            let cell = other.cell;
-            !cell.is_plain()
-                && (cell.rate, cell.rtt, cell.loss, cell.gap) == (rate, rtt, 20, 0)
-                && (cell.streams, cell.chunk, cell.congestion) == (5, 160_000, congestion)
-        };
-        if let Some(five) = alone().find(same).filter(|_| rtt == 100) {
-            let gain = five.goodput / measured.goodput;
-            let what =
-                format!("five streams by one download at 2 % loss and 100 ms, {rate} kbit/s, {congestion}");
-            state(&what, gain >= GAIN, format!("{gain:.2}"));
-        }
-    }
-    passed
 }

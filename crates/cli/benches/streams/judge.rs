@@ -1,0 +1,125 @@
+//! Compares measurements with what was published.
+
+use crate::{cells::Cell, measure::Measured};
+
+/// Largest deviation from the model without loss.
+const DEVIATION: f64 = 0.15;
+/// The least ratio of five streams to one download at 2 % loss and 100 ms.
+const GAIN: f64 = 2.5;
+/// The share of a value that the next one of an ordering must reach, because medians of three
+/// measurements vary by a few percent.
+const NOISE: f64 = 0.95;
+
+/// Returns the medians of the goodput and of the fairness ratio of each cell, in the order of the
+/// cells. Measurements of a cell must follow each other.
+pub(crate) fn medians(all: &[Measured]) -> Vec<Measured> {
+    let rounds = all.chunk_by(|one, next| one.cell == next.cell);
+    rounds
+        .map(|rounds| {
+            let median = |mut values: Vec<f64>| {
+                values.sort_by(f64::total_cmp);
+                values.get(values.len() / 2).copied()
+            };
+            let mut middle = rounds[0].clone();
+            middle.goodput = median(rounds.iter().map(|round| round.goodput).collect()).unwrap();
+            middle.fairness = median(rounds.iter().filter_map(|round| round.fairness).collect());
+            middle
+        })
+        .collect()
+}
+
+/// Prints which expectations hold. Returns false if one does not.
+pub(crate) fn judge(all: &[Measured]) -> bool {
+    let near = near_the_model(all);
+    let gains = gains(all);
+    let orderings = orderings(all);
+    near & gains & orderings
+}
+
+fn state(what: &str, holds: bool, value: &str) -> bool {
+    println!("{} {what}: {value}", if holds { "ok  " } else { "MISS" });
+    holds
+}
+
+fn near_the_model(all: &[Measured]) -> bool {
+    let lossless: Vec<&Measured> =
+        all.iter().filter(|it| it.cell.competing == 0 && it.cell.loss == 0 && !it.cell.is_plain()).collect();
+    let near = lossless.iter().filter(|it| (it.goodput / it.model - 1.0).abs() <= DEVIATION).count();
+    let value = format!("{near} of {} cells", lossless.len());
+    state("goodput without loss within 15 % of the model", near == lossless.len(), &value)
+}
+
+fn gains(all: &[Measured]) -> bool {
+    let mut passed = true;
+    for one in all.iter().filter(|it| it.cell.is_plain() && it.cell.loss == 20 && it.cell.rtt == 100) {
+        let five = Cell { chunk: 160_000, streams: 5, ..one.cell };
+        let Some(five) = all.iter().find(|it| it.cell == five) else { continue };
+        let Cell { rate, congestion, .. } = one.cell;
+        let gain = five.goodput / one.goodput;
+        let what =
+            format!("five streams by one download at 2 % loss and 100 ms, {rate} kbit/s, {congestion}");
+        passed &= state(&what, gain >= GAIN, &format!("{gain:.2}"));
+    }
+    passed
+}
+
+/// Compares cells that differ in one parameter: with loss, more streams and larger chunks are
+/// faster; beside plain downloads, they are less fair, and gaps are fairer.
+fn orderings(all: &[Measured]) -> bool {
+    type Value = fn(&Measured) -> Option<f64>;
+    let goodput: Value = |it| Some(it.goodput);
+    let ratio: Value = |it| it.fairness;
+    let lossy = |it: &&Measured| it.cell.loss >= 10 && it.cell.competing == 0 && !it.cell.is_plain();
+    let beside = |it: &&Measured| it.cell.competing == 2 && it.cell.loss == 0;
+    let lossy: Vec<&Measured> = all.iter().filter(lossy).collect();
+    let beside: Vec<&Measured> = all.iter().filter(beside).collect();
+    let by_streams: fn(&mut Cell) -> f64 = |cell| f64::from(std::mem::take(&mut cell.streams));
+    #[allow(clippy::cast_precision_loss, reason = "a chunk has fewer than 2^52 bytes")]
+    let by_chunk: fn(&mut Cell) -> f64 = |cell| std::mem::take(&mut cell.chunk) as f64;
+    let by_gap: fn(&mut Cell) -> f64 = |cell| -f64::from(std::mem::take(&mut cell.gap));
+    let expected = [
+        ("with loss, more streams are faster", &lossy, by_streams, goodput),
+        ("with loss, larger chunks are faster", &lossy, by_chunk, goodput),
+        ("more streams are less fair", &beside, by_streams, ratio),
+        ("larger chunks are less fair", &beside, by_chunk, ratio),
+        ("shorter gaps are less fair", &beside, by_gap, ratio),
+    ];
+    let mut passed = true;
+    for (what, cells, parameter, value) in expected {
+        let rows = rows(cells, parameter, value);
+        if rows.is_empty() {
+            continue;
+        }
+        let risen = rows.iter().filter(|row| row.last() > row.first()).count();
+        let steady = rows.iter().filter(|row| row.is_sorted_by(|one, next| *next >= one * NOISE)).count();
+        let count = rows.len();
+        let value = format!("from end to end in {risen} of {count} rows, at every step in {steady}");
+        passed &= state(what, risen == count, &value);
+    }
+    passed
+}
+
+/// Groups cells that differ only in one parameter, and returns the values of each group of at least
+/// three, in the order of that parameter. `take` returns the parameter and removes it from a cell.
+fn rows(
+    cells: &[&Measured],
+    take: fn(&mut Cell) -> f64,
+    value: fn(&Measured) -> Option<f64>,
+) -> Vec<Vec<f64>> {
+    let mut groups: Vec<(Cell, Vec<(f64, f64)>)> = Vec::new();
+    for measured in cells {
+        let mut rest = measured.cell;
+        let position = take(&mut rest);
+        let Some(value) = value(measured) else { continue };
+        match groups.iter_mut().find(|(cell, _)| *cell == rest) {
+            Some((_, group)) => group.push((position, value)),
+            None => groups.push((rest, vec![(position, value)])),
+        }
+    }
+    let mut rows = Vec::new();
+    for (_, mut group) in groups.into_iter().filter(|(_, group)| group.len() >= 3) {
+        group.sort_by(|one, other| one.0.total_cmp(&other.0));
+        rows.push(group.into_iter().map(|(_, value)| value).collect());
+    }
+    rows
+}
