@@ -140,13 +140,13 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30; 10 in CI)
 
 lab-quick: build ## measure each set-up of the lab once, and check its counts of requests and bytes
 	$(stage)
-	@scripts/install-tools.sh media servers
+	@scripts/install-tools.sh media servers browser npm
 	@LATEMUX_BIN=$(abspath $(binary)) LAB_CONTENT=$(abspath $(target))/lab-content node scripts/lab-quick.mjs | tee $(target)/lab-quick.txt
 	@grep SKIPPED $(target)/lab-quick.txt >> $(skipped) || true
 
 lab: ## repeat the published experiments, scaled to about two hours (EXPERIMENT=f-cold, SCALE=published, RUN=folder)
 	$(stage)
-	@scripts/install-tools.sh media servers
+	@scripts/install-tools.sh media servers browser npm
 	@cargo build --locked --release -p latemux
 	@$(target)/release/latemux lab run $(or $(EXPERIMENT:%=lab/experiments/%.toml),lab/experiments/*.toml) \
 		--scale $(if $(filter published,$(SCALE)),1,$(or $(SCALE),0.04)) --out $(lab_run) --content $(abspath $(target))/lab-titles

@@ -1,4 +1,4 @@
-// `make lab-quick`: measures the cells of lab/quick once, kills the run in between, and checks
+// `make lab-quick`: measures the cells of lab/quick once, kills runs in between, and checks
 // counts of requests, bytes and connections. Times are not checked, except that a link is not
 // faster than its rate.
 //
@@ -6,7 +6,7 @@
 // after a first run: the reads of an index, and one more range of a title without a cache.
 
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -28,6 +28,12 @@ const BURST = 128 * 1024;
 
 /** Copies of the title in titles.toml. */
 const COPIES = 7;
+
+/** Runs of the player in player.toml. */
+const PLAYS = 2;
+
+/** Requests with which each run begins: the manifest, and the init segments of video and audio. */
+const FIRST_REQUESTS = 3;
 
 /** Records before the run is killed. */
 const BEFORE_KILL = 5;
@@ -86,6 +92,20 @@ export function expectations(experiment, point, title, measured) {
       "requests to storage": exactly(reads, reading * (INDEX_READS.fmp4 + title.segments.hls - 1)),
       "bytes from storage": [read, reading * (title.media - title.media / 100), reading * (stored + SPARE)],
       "bytes in caches": exactly(cached, 0),
+    });
+    return expected;
+  }
+  if (experiment === "player") {
+    const { startups } = measured;
+    delete expected["requests of the client"];
+    add({
+      "start-up delays": exactly(startups.length, PLAYS),
+      "shortest start-up delay": [Math.min(...startups), 1, Infinity],
+      "requests of players": [requests, PLAYS * (FIRST_REQUESTS + 2), Infinity],
+      "bytes to the client": [bytes, 1, PLAYS * served * 1.1],
+      // Two requests at the same time share the reads of an index. A browser that kept responses
+      // from one run to the next would not make these requests.
+      "requests to storage": setup === "ipp" ? [reads, 3 * requests, Infinity] : exactly(reads, 0),
     });
     return expected;
   }
@@ -175,11 +195,11 @@ function records(out) {
   return readFileSync(path, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line));
 }
 
-/** Returns the processes that mention a folder. */
+/** Returns the processes that mention a folder, or whose working directory is in it. */
 function processes(out) {
   const text = (id) => {
     try {
-      return readFileSync(`/proc/${id}/cmdline`, "utf8").replaceAll("\0", " ");
+      return `${readFileSync(`/proc/${id}/cmdline`, "utf8").replaceAll("\0", " ")} in ${readlinkSync(`/proc/${id}/cwd`)}`;
     } catch {
       return "";
     }
@@ -212,6 +232,47 @@ async function killed(binary, flags, out) {
   if (left.length > 0) failures.push(`processes are left: ${left.join("; ")}`);
   if (existsSync(join(out, "work"))) failures.push("the folder of the last cell is left");
   return { output: second.stdout, all: after, failures };
+}
+
+/**
+ * Measures the start-up of a real player, after a run that was killed and one that was interrupted
+ * while the browser played. Returns complaints.
+ */
+async function players(binary, net, content, more = []) {
+  const folder = mkdtempSync(join(tmpdir(), "latemux-lab-quick-"));
+  const [out, temporary] = [join(folder, "run"), join(folder, "temporary")];
+  mkdirSync(temporary);
+  const flags = ["lab", "run", join(root, "lab/quick/player.toml"), "--out", out, "--content", content, "--net", net, "--retries", "0", ...more];
+  const options = { encoding: "utf8", env: { ...process.env, TMPDIR: temporary } };
+  try {
+    for (const signal of ["SIGKILL", "SIGINT"]) {
+      const run = spawn(binary, flags, { ...options, stdio: ["ignore", "pipe", "ignore"] });
+      let output = "";
+      run.stdout.on("data", (data) => (output += data));
+      const ended = () => run.exitCode !== null || run.signalCode !== null;
+      await until("a browser", () => ended() || processes(out).some((command) => command.includes("type=renderer")));
+      if (ended()) {
+        const [, reason] = output.match(/skipped: (the player .*)/) ?? [];
+        if (!reason) return [`${net}: the run of the player ended too early: ${output}`];
+        console.log(`lab-quick: SKIPPED: ${net}: ${reason}`);
+        return [];
+      }
+      run.kill(signal);
+      await until(`the end of all processes after ${signal}`, () => ended() && processes(out).length === 0);
+    }
+    const { status, stderr } = spawnSync(binary, flags, options);
+    const failures = status === 0 ? [] : [`the run failed: ${stderr.trim()}`];
+    const all = records(out);
+    const cells = more.length > 0 ? 1 : 2;
+    if (all.length !== cells) failures.push(`${all.length} cells were measured, not ${cells}`);
+    for (const record of all) failures.push(...complaints(record, title(content, "fmp4")));
+    failures.push(...processes(out).map((command) => `a process is left: ${command}`));
+    failures.push(...[...readdirSync(temporary), ...readdirSync(out).filter((name) => name === "work")].map((name) => `a file is left: ${name}`));
+    console.log(`lab-quick: ${net}: ${all.length} cells with a player, ${failures.length} complaints`);
+    return failures.map((failure) => `${net}: ${failure}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** Measures all cells in one way to make hosts, and returns complaints. */
@@ -250,6 +311,8 @@ async function main() {
       ? await check(binary, "loopback", content, ["back-ends", "titles", "far"], 9, ["--only", "format=dash"])
       : await check(binary, "loopback", content, ["edge", "warm", "back-ends", "titles", "far"], 79)),
   );
+  if (canMakeHosts) failures.push(...(await players(binary, "hosts", content)));
+  failures.push(...(await players(binary, "loopback", content, canMakeHosts ? ["--only", "setup=n-single"] : [])));
   failures.forEach((failure) => console.error(`lab-quick: ${failure}`));
   process.exitCode = failures.length === 0 ? 0 : 1;
 }

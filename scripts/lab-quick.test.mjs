@@ -37,6 +37,21 @@ test("a right measurement has no complaints, and each wrong one names its assert
   }
 });
 
+test("a player that was not started as often, or that got its responses elsewhere, is a complaint", () => {
+  const player = (setup, changes) => {
+    const right = { requests: 38, bytes: 5_594_028, startups: [489, 231.8], storage_requests: setup === "ipp" ? 183 : 0 };
+    return complaints({ ...record({ ...right, ...changes }), experiment: "player", point: { setup, format: "dash" } }, title).join("\n");
+  };
+  assert.equal(player("ipp", {}), "");
+  assert.equal(player("n-single", {}), "");
+  assert.match(player("ipp", { startups: [489] }), /start-up delays: 1, not 2/);
+  assert.match(player("ipp", { startups: [489, 0] }), /shortest start-up delay: 0/);
+  assert.match(player("ipp", { requests: 9 }), /requests of players: 9, not 10/);
+  assert.match(player("ipp", { failures: 1 }), /failures: 1, not 0/);
+  assert.match(player("ipp", { storage_requests: 92 }), /requests to storage: 92, not 114/);
+  assert.match(player("n-single", { storage_requests: 1 }), /requests to storage: 1, not 0/);
+});
+
 test("a failed measurement is a complaint", () => {
   const failed = { ...record({}), measured: null, error: "the function does not answer" };
   assert.deepEqual(complaints(failed, title), ["edge setup=ipp format=hls: failed: the function does not answer"]);

@@ -2,9 +2,12 @@
 
 import { chromium } from "playwright-core";
 
-export function launchBrowser() {
+/**
+ * Launches Chromium. `executablePath` may be a program that starts it, `more` has further flags.
+ */
+export function launchBrowser({ executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium", more = [] } = {}) {
   return chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath,
     args: [
       "--headless",
       "--no-sandbox",
@@ -15,6 +18,7 @@ export function launchBrowser() {
       "--disable-component-update",
       "--disable-sync",
       "--autoplay-policy=no-user-gesture-required",
+      ...more,
     ],
   });
 }

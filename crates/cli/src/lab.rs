@@ -92,6 +92,9 @@ struct Run {
     /// one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Script that plays titles in a browser [default: `player/play.mjs` in the library]
+    #[arg(long, value_name = "FILE")]
+    player: Option<PathBuf>,
     /// How functions reach each other
     #[arg(long, value_enum, default_value_t = Net::Auto, value_name = "MODE")]
     net: Net,
@@ -151,6 +154,9 @@ struct RunTask {
     /// Program `latemux` that is measured [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Script that plays titles in a browser, which only the function `player` needs
+    #[arg(long, value_name = "FILE")]
+    player: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -185,11 +191,13 @@ impl Experiments {
 
     fn plan(&self, conditions: &Conditions) -> Result<Vec<Planned>> {
         let extent = self.extent()?;
-        let planned = |file: &PathBuf| {
-            let library = self.library.clone().map_or_else(|| Library::beside(file), Library::new);
-            Ok(plan(file, &library, conditions, &extent)?)
-        };
+        let planned = |file: &PathBuf| Ok(plan(file, &self.library(file), conditions, &extent)?);
         self.files.iter().map(planned).collect()
+    }
+
+    /// Returns the library of an experiment.
+    fn library(&self, file: &Path) -> Library {
+        self.library.clone().map_or_else(|| Library::beside(file), Library::new)
     }
 }
 
@@ -259,12 +267,13 @@ fn measure(flags: &Run) -> Result<()> {
         retries: flags.retries,
         run: fs::canonicalize(&flags.out)?,
         content: fs::canonicalize(content)?,
+        player: player(flags, &plans),
         enclosure: enclosure.as_ref(),
         stop: &stop,
     };
     for cell in plans.iter().flat_map(|plan| &plan.cells) {
         if let Some(why) = driver.lacks(cell) {
-            say(&format!("{} {} skipped: {why}, which needs hosts\n", cell.experiment, cell.key))?;
+            say(&format!("{} {} skipped: {why}\n", cell.experiment, cell.key))?;
         }
     }
     let mut told = Ok(());
@@ -331,6 +340,18 @@ fn program(stated: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
+/// Returns the script that plays titles in a browser, or the reason why it cannot. The script is
+/// checked only if a cell has a player.
+fn player(flags: &Run, plans: &[Planned]) -> Result<PathBuf, String> {
+    let library = || flags.experiments.files.first().map(|file| flags.experiments.library(file).player());
+    let script = flags.player.clone().or_else(library).unwrap_or_default();
+    if plans.iter().any(Planned::has_player) {
+        task::check_player(&script)?;
+    }
+    // Tasks run in other folders.
+    fs::canonicalize(&script).map_err(|error| format!("{}: {error}", script.display()))
+}
+
 /// Reads a document of bounded size.
 fn read_document(path: &Path) -> Result<Vec<u8>> {
     let mut document = Vec::new();
@@ -353,6 +374,7 @@ fn run_task(flags: &RunTask) -> Result<()> {
         latemux: program(flags.program.as_deref())?,
         folder: fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?,
         content: fs::canonicalize(&flags.content).with_context(|| flags.content.display().to_string())?,
+        player: flags.player.clone(),
     };
     Ok(task::run(&task, &place, &*stop_flag()?)?)
 }

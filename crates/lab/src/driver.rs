@@ -13,7 +13,7 @@ use crate::{
     machine::ProcessorTime,
     nbmp::{Task, Workflow},
     plan::{Cell, Planned, block},
-    process::Process,
+    process::{Process, last_line},
     task::Part,
 };
 use latemux_link::network::Enclosure;
@@ -49,6 +49,8 @@ pub struct Driver<'a> {
     pub run: PathBuf,
     /// The folder for titles, which is kept between runs.
     pub content: PathBuf,
+    /// The script that plays titles in a browser, or the reason why there is none.
+    pub player: Result<PathBuf, String>,
     /// The namespaces in which hosts are made. Without them, all functions share this machine's
     /// loopback addresses.
     pub enclosure: Option<&'a Enclosure>,
@@ -92,11 +94,14 @@ impl Driver<'_> {
         Ok(records)
     }
 
-    /// Returns the reason why a cell cannot be measured without hosts, if hosts are missing.
+    /// Returns the reason why a cell cannot be measured on this machine, if there is one.
     pub fn lacks(&self, cell: &Cell) -> Option<String> {
-        let nodes = cell.graph.nodes().iter().filter(|_| self.enclosure.is_none());
-        let mut needs = nodes.filter_map(|node| Some((node, node.function.needs_hosts(&node.parameters)?)));
-        needs.next().map(|(node, name)| format!("'{}' has the parameter '{name}'", node.id))
+        let lacking = cell.graph.nodes().iter().find_map(|node| {
+            let name = node.function.needs_hosts(&node.parameters).filter(|_| self.enclosure.is_none())?;
+            Some(format!("'{}' has the parameter '{name}', which needs hosts", node.id))
+        });
+        let is_player = cell.graph.client().is_some_and(|client| client.function == Function::Player);
+        lacking.or_else(|| self.player.as_ref().err().filter(|_| is_player).cloned())
     }
 
     fn attempts(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
@@ -150,7 +155,7 @@ impl Driver<'_> {
                 running.push((task, process));
             }
         }
-        let outcome = self.wait(&mut site, &mut running);
+        let outcome = self.wait(&mut site, &mut running, work);
         // The client stops first, then each function before the one that it reads from.
         while let Some((_, mut process)) = running.pop() {
             process.interrupt();
@@ -165,15 +170,17 @@ impl Driver<'_> {
         Measured::of(&tasks, &ids, work)
     }
 
-    /// Waits until the load, which is the last task, has ended.
-    fn wait(&self, site: &mut Site<'_>, running: &mut [(&Task, Process)]) -> Result<(), Error> {
+    /// Waits until the client, which is the last task, has ended.
+    fn wait(&self, site: &mut Site<'_>, running: &mut [(&Task, Process)], work: &Path) -> Result<(), Error> {
         while !self.stop.load(Relaxed) {
             site.sample();
             for (task, process) in &mut *running {
                 match process.ended() {
-                    Some(status) if task.function == Function::Load && status.success() => return Ok(()),
+                    Some(status) if task.function.is_client() && status.success() => return Ok(()),
                     Some(status) => {
-                        return Err(Error::Lacking(format!("{}: its process ended: {status}", task.id)));
+                        let why = last_line(&work.join(format!("{}.log", task.id)));
+                        let why = why.unwrap_or_else(|| format!("{}: its process ended: {status}", task.id));
+                        return Err(Error::Lacking(why.trim_start_matches("latemux: ").to_owned()));
                     }
                     None => {}
                 }
@@ -187,6 +194,9 @@ impl Driver<'_> {
     fn prepare(&self, task: &mut Command, file: &Path, work: &Path) {
         task.args(["lab", "task"]).arg(file).arg("--folder").arg(work).arg("--content").arg(&self.content);
         task.arg("--program").arg(&self.program);
+        if let Ok(player) = &self.player {
+            task.arg("--player").arg(player);
+        }
         let log = fs::File::create(file.with_extension("log")).map_or_else(|_| Stdio::null(), Stdio::from);
         task.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     }

@@ -49,8 +49,14 @@ pub struct Experiment {
     /// Parameters of all origins.
     #[serde(default)]
     pub origin: BTreeMap<String, Scalar>,
+    /// The function at the end of each chain: `load` or `player` [default: the one in the set-up].
+    pub client: Option<Scalar>,
     /// Parameters of the load.
+    #[serde(default)]
     pub load: BTreeMap<String, Scalar>,
+    /// Parameters of the player.
+    #[serde(default)]
+    pub player: BTreeMap<String, Scalar>,
     /// The values of each axis. Texts elsewhere in the file name an axis as `$axis`.
     pub matrix: BTreeMap<String, Vec<Scalar>>,
     /// The values to which axes are limited while durations are scaled, unless the user limits the
@@ -146,8 +152,8 @@ impl Experiment {
     /// Returns all values that may name an axis.
     fn values(&self) -> impl Iterator<Item = &Scalar> {
         let content = [&self.content.title, &self.content.layout];
-        let functions = self.load.values().chain(self.origin.values());
-        let content = content.into_iter().chain(&self.content.copies);
+        let functions = [&self.load, &self.player, &self.origin].into_iter().flat_map(BTreeMap::values);
+        let content = content.into_iter().chain(&self.content.copies).chain(&self.client);
         content.chain(functions).chain(self.links.values().flat_map(BTreeMap::values))
     }
 
@@ -165,12 +171,15 @@ impl Experiment {
                 )));
             }
         }
-        match self.load.keys().find(|name| ["title", "copies", FORMAT].contains(&name.as_str())) {
-            Some(name) => {
-                Err(Error::invalid(format!("load: must not state the {name}: content or matrix does")))
+        for (function, parameters) in [("load", &self.load), ("player", &self.player)] {
+            let of_others = |name: &&String| ["title", "copies", FORMAT].contains(&name.as_str());
+            if let Some(name) = parameters.keys().find(of_others) {
+                return Err(Error::invalid(format!(
+                    "{function}: must not state the {name}: content or matrix does"
+                )));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 

@@ -33,12 +33,14 @@ pub enum Function {
     Link,
     /// `latemux load`.
     Load,
+    /// dash.js in Chromium, on this machine only.
+    Player,
 }
 
 impl Function {
     /// All functions.
-    pub const ALL: [Self; 6] =
-        [Self::Storage, Self::Origin, Self::Cache, Self::Balance, Self::Link, Self::Load];
+    pub const ALL: [Self; 7] =
+        [Self::Storage, Self::Origin, Self::Cache, Self::Balance, Self::Link, Self::Load, Self::Player];
 
     /// Returns the name in files and documents.
     pub fn name(self) -> &'static str {
@@ -49,6 +51,7 @@ impl Function {
             Self::Balance => "balance",
             Self::Link => "link",
             Self::Load => "load",
+            Self::Player => "player",
         }
     }
 
@@ -68,6 +71,11 @@ impl Function {
         self != Self::Link
     }
 
+    /// Returns true for the functions at the end of a chain, which request titles.
+    pub(crate) fn is_client(self) -> bool {
+        matches!(self, Self::Load | Self::Player)
+    }
+
     /// Returns the number of inputs: the least and the most.
     pub(crate) fn inputs(self) -> (usize, usize) {
         match self {
@@ -75,7 +83,7 @@ impl Function {
             Self::Balance => (1, 16),
             // The second one is where index MP4s say that the media is.
             Self::Origin => (1, 2),
-            Self::Cache | Self::Link | Self::Load => (1, 1),
+            Self::Cache | Self::Link | Self::Load | Self::Player => (1, 1),
         }
     }
 
@@ -118,6 +126,12 @@ impl Function {
                 ("abr", Text, false),
                 ("class", OneOf(&["manifest", "segment"]), false),
                 ("before", OneOf(&["none", "same", "dash", "smooth", "hls", "hds"]), false),
+            ],
+            Self::Player => &[
+                ("format", OneOf(&["dash"]), true),
+                ("title", Text, true),
+                ("runs", Count, false),
+                ("before", OneOf(&["none", "same"]), false),
             ],
         }
     }
@@ -171,6 +185,11 @@ impl Function {
         }
         Ok(())
     }
+}
+
+/// Returns the number of times that a player starts.
+pub(crate) fn runs(player: &Parameters) -> u32 {
+    player.get("runs").and_then(|runs| runs.parse().ok()).unwrap_or(10)
 }
 
 /// The formats in which a title can be requested.
@@ -242,12 +261,20 @@ mod tests {
         let long = "x".repeat(MAX_PARAMETER + 1);
         refused(Function::Origin, &[("config", &long)], "config has more than 65536 bytes");
         refused(Function::Storage, &[("content", "")], "must not be empty");
+        let player = [("title", "t"), ("runs", "10"), ("before", "same"), ("format", "dash")];
+        assert_eq!(check(Function::Player, &player), Ok(()));
+        refused(Function::Player, &[("title", "t"), ("format", "hls")], "format = 'hls': not one of dash");
+        let other = [player[0], player[3], ("before", "hls")];
+        refused(Function::Player, &other, "before = 'hls': not one of none, same");
     }
 
     #[test]
     fn an_unknown_function_is_refused_with_those_that_exist() {
         let error = Function::named("proxy").unwrap_err().to_string();
-        assert_eq!(error, "unknown function 'proxy' (known: storage, origin, cache, balance, link, load)");
+        assert_eq!(
+            error,
+            "unknown function 'proxy' (known: storage, origin, cache, balance, link, load, player)"
+        );
         for function in Function::ALL {
             assert_eq!(Function::named(function.name()), Ok(function));
         }

@@ -91,6 +91,11 @@ impl Graph {
         &self.nodes
     }
 
+    /// Returns the function that requests titles, of which there is one.
+    pub(crate) fn client(&self) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.function.is_client())
+    }
+
     /// Returns the connections.
     pub fn connections(&self) -> &[Connection] {
         &self.connections
@@ -122,16 +127,19 @@ fn check_degrees(nodes: &[Node], connections: &[Connection]) -> Result<(), Error
         }
         let is_read = connections.iter().any(|connection| connection.from == *id);
         match (function, is_read) {
-            (Function::Load, true) => {
-                return Err(Error::invalid(format!("'{id}' is a load: nothing can read from it")));
+            (client, true) if client.is_client() => {
+                return Err(Error::invalid(format!("'{id}' is a {client}: nothing can read from it")));
             }
-            (Function::Load, false) | (_, true) => {}
+            (client, false) if client.is_client() => {}
+            (_, true) => {}
             (_, false) => return Err(Error::invalid(format!("nothing reads from '{id}'"))),
         }
     }
-    match nodes.iter().filter(|node| node.function == Function::Load).count() {
+    match nodes.iter().filter(|node| node.function.is_client()).count() {
         1 => Ok(()),
-        loads => Err(Error::invalid(format!("{loads} functions are loads; there must be one"))),
+        clients => {
+            Err(Error::invalid(format!("{clients} functions are loads or players; there must be one")))
+        }
     }
 }
 
@@ -180,6 +188,7 @@ mod tests {
             Function::Balance => &[("mode", "hash")],
             Function::Link => &[],
             Function::Load => &[("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", "1")],
+            Function::Player => &[("format", "dash"), ("title", "t")],
         };
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Node { id: id.to_owned(), function, host: None, parameters: parameters.collect() }
@@ -261,6 +270,12 @@ mod tests {
         refused(&CHAIN, &read, "'load' reads from 2 functions; load reads from at most 1");
         let read = [right[0], right[1], ("load", 0, "origin")];
         refused(&CHAIN, &read, "'load' is a load: nothing can read from it");
+        let players = [CHAIN[0], CHAIN[1], ("load", Function::Player)];
+        assert!(graph(&players, &right).is_ok());
+        refused(&players, &read, "'load' is a player: nothing can read from it");
+        let both = [CHAIN[0], CHAIN[1], CHAIN[2], ("player", Function::Player)];
+        let edges = [right[0], right[1], ("origin", 1, "player")];
+        refused(&both, &edges, "2 functions are loads or players; there must be one");
         let storages = [CHAIN[0], CHAIN[1], CHAIN[2], ("second", CHAIN[0].1), ("third", CHAIN[0].1)];
         let edges = [right[0], right[1], ("second", 0, "origin"), ("third", 0, "origin")];
         assert!(graph(&storages[..4], &edges[..3]).is_ok());
@@ -272,7 +287,7 @@ mod tests {
         refused(
             &loads,
             &[right[0], right[1], ("origin", 1, "more")],
-            "2 functions are loads; there must be one",
+            "2 functions are loads or players; there must be one",
         );
         let named = [("Storage", Function::Storage)];
         refused(

@@ -13,7 +13,7 @@ use crate::{
     Error,
     experiment::{self, Claim, Experiment, FORMAT, Layout, Published, Repeats, SETUP, Scalar, Setup, Title},
     function::Function,
-    graph::Graph,
+    graph::{Connection, Graph, Node},
 };
 use serde::Serialize;
 use std::{
@@ -71,6 +71,14 @@ pub struct Planned {
     pub scale: f64,
 }
 
+impl Planned {
+    /// Returns true if a cell has a player.
+    pub fn has_player(&self) -> bool {
+        let clients = self.cells.iter().filter_map(|cell| cell.graph.client());
+        clients.into_iter().any(|client| client.function == Function::Player)
+    }
+}
+
 /// The folder with set-ups and titles.
 #[derive(Debug, Clone)]
 pub struct Library {
@@ -88,6 +96,11 @@ impl Library {
     pub fn beside(experiment: &Path) -> Self {
         let folder = experiment.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self { root: folder.unwrap_or(Path::new(".")).join("..") }
+    }
+
+    /// Returns the path of the script that plays titles in a browser.
+    pub fn player(&self) -> PathBuf {
+        self.root.join("player/play.mjs")
     }
 
     fn file(&self, folder: &str, name: &str) -> Result<PathBuf, Error> {
@@ -155,8 +168,8 @@ fn cells(
         let graph = graph(experiment, &setups[setup], &point, library, extent)
             .map_err(|error| error.within(&format!("set-up {setup}")))?;
         // A pass of the format itself is `before = "same"`.
-        let before = experiment.load.get("before").map(|before| before.resolve(&point));
-        if before == Some(point[FORMAT].as_str()) {
+        let before = graph.client().and_then(|client| client.parameters.get("before"));
+        if before.is_some_and(|before| before == point[FORMAT].as_str()) {
             continue;
         }
         let key = key(&(&graph, conditions, format!("{content:?}")))?;
@@ -191,7 +204,11 @@ fn graph(
     library: &Library,
     extent: &Extent,
 ) -> Result<Graph, Error> {
-    let (mut nodes, connections) = setup.parts()?;
+    let (mut nodes, mut connections) = setup.parts()?;
+    if let Some(client) = &experiment.client {
+        let client = Function::named(client.resolve(point)).map_err(|error| error.within("client"))?;
+        set_client(client, &mut nodes, &mut connections)?;
+    }
     let title = experiment.content.title.resolve(point);
     let stored = format!("{title}/{}", experiment.content.layout.resolve(point));
     let copies = experiment.content.copies.as_ref().map(|copies| copies.resolve(point));
@@ -213,8 +230,10 @@ fn graph(
                     add(name, value.resolve(point))?;
                 }
             }
-            Function::Load => {
-                for (name, value) in &experiment.load {
+            Function::Load | Function::Player => {
+                let stated =
+                    if node.function == Function::Load { &experiment.load } else { &experiment.player };
+                for (name, value) in stated {
                     add(name, value.resolve(point))?;
                 }
                 add("title", &stored)?;
@@ -235,6 +254,21 @@ fn graph(
         }
     }
     Graph::new(nodes, connections)
+}
+
+/// Replaces the load of a set-up by another client, which is then called like its function.
+fn set_client(client: Function, nodes: &mut [Node], connections: &mut [Connection]) -> Result<(), Error> {
+    if !client.is_client() {
+        return Err(Error::invalid(format!("client: '{client}' is neither load nor player")));
+    }
+    for node in nodes.iter_mut().filter(|node| node.function.is_client() && node.function != client) {
+        for connection in connections.iter_mut().filter(|connection| connection.to == node.id) {
+            client.name().clone_into(&mut connection.to);
+        }
+        client.name().clone_into(&mut node.id);
+        node.function = client;
+    }
+    Ok(())
 }
 
 /// Hashes a value.

@@ -1,7 +1,7 @@
 //! Processes that end with the one that started them.
 
 use crate::Error;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use std::{
     fs,
     path::Path,
@@ -79,6 +79,32 @@ impl Process {
         }
         None
     }
+}
+
+/// Makes this process the parent of those descendants whose own parent ends. Without this, nobody
+/// waits for them, so their processor time is never added to that of the functions.
+pub(crate) fn adopt_descendants() {
+    // Without it, only the processor time is too low.
+    let _ = set_child_subreaper(Some(getpid()));
+}
+
+/// Waits until this process has no children any more, for at most `most`. Nothing else in this
+/// process may wait for a child at the same time.
+pub(crate) fn wait_for_children(most: Duration) {
+    let until = Instant::now() + most;
+    while Instant::now() < until {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => sleep(POLL),
+            Err(_) => return,
+        }
+    }
+}
+
+/// Returns the last line of a program's output that is not empty, which states why it ended.
+pub(crate) fn last_line(log: &Path) -> Option<String> {
+    let log = fs::read_to_string(log).ok()?;
+    log.lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
 }
 
 /// Returns the largest memory so far of a child of this thread in bytes; 0 if it is unknown. The

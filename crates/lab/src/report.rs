@@ -118,6 +118,7 @@ fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::ByteRate => rate(measured.bytes).map(|bytes| bytes / 1e6),
         Quantity::Latency => Some(measured.latency),
         Quantity::StartUp => measured.startup,
+        Quantity::StartUpMedian => measured.startup_median,
         Quantity::StorageRequests => Some(measured.storage_requests as f64),
         Quantity::StorageRequestsPerRequest => {
             (measured.requests > 0).then(|| measured.storage_requests as f64 / measured.requests as f64)

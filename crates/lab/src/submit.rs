@@ -1,7 +1,7 @@
 //! Workflow documents for an engine: the workflow API of Network-Based Media Processing
 //! (ISO/IEC 23090-8, clause 11).
 
-use crate::{Error, nbmp::Workflow};
+use crate::{Error, function::Function, nbmp::Workflow};
 use serde_json::Value;
 use std::{
     io::{self, Read as _, Write as _},
@@ -29,6 +29,11 @@ const HTTP_PORT: u16 = 80;
 /// engine refuses the document, does not answer, or answers with something else.
 pub fn submit(document: &[u8], engine: &str) -> Result<String, Error> {
     let workflow = Workflow::from_json(document)?;
+    if workflow.graph.client().is_some_and(|client| client.function == Function::Player) {
+        return Err(Error::invalid(
+            "the function 'player' runs only in `latemux lab run`, and not on an engine",
+        ));
+    }
     let invalid = || Error::invalid(format!("'{engine}' is not the address of an engine: http://HOST:PORT/"));
     let (authority, path) = parse(engine).ok_or_else(invalid)?;
     // An IPv6 address has colons too, in brackets.
@@ -88,17 +93,22 @@ fn split(response: &[u8]) -> Option<(u16, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        function::Function,
-        graph::{Connection, Graph, Node},
-    };
+    use crate::graph::{Connection, Graph, Node};
     use std::{
         net::{Ipv4Addr, TcpListener},
         thread::{self, JoinHandle},
     };
 
+    const LOAD: [(&str, &str); 4] =
+        [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", "1")];
+
     /// Returns a workflow of a storage, an origin and a load.
     fn document() -> Vec<u8> {
+        with_client(Function::Load, &LOAD)
+    }
+
+    /// Returns a workflow of a storage, an origin and a client.
+    fn with_client(client: Function, parameters: &[(&str, &str)]) -> Vec<u8> {
         let node = |id: &str, function, parameters: &[(&str, &str)]| Node {
             id: id.to_owned(),
             function,
@@ -111,11 +121,7 @@ mod tests {
         let nodes = vec![
             node("storage", Function::Storage, &[("content", "t/mp4")]),
             node("origin", Function::Origin, &[("config", "[cache]")]),
-            node(
-                "load",
-                Function::Load,
-                &[("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", "1")],
-            ),
+            node("load", client, parameters),
         ];
         let connection =
             |from: &str, to: &str| Connection { from: from.to_owned(), port: 0, to: to.to_owned() };
@@ -189,5 +195,8 @@ mod tests {
             assert!(error.contains("is not the address of an engine"), "{error}");
         }
         assert_eq!(submit(b"{}", "http://127.0.0.1:1/").unwrap_err().reason(), "invalid");
+        let player = with_client(Function::Player, &[("format", "dash"), ("title", "t")]);
+        let error = submit(&player, "http://127.0.0.1:1/").unwrap_err().to_string();
+        assert_eq!(error, "the function 'player' runs only in `latemux lab run`, and not on an engine");
     }
 }

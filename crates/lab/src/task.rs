@@ -5,11 +5,14 @@ mod link;
 mod load;
 mod part;
 mod place;
+mod player;
 
 pub(crate) use part::Carried;
 pub use part::Part;
 pub use place::Place;
 use place::{POLL, STOP_WAIT};
+pub(crate) use player::Played;
+pub use player::check as check_player;
 
 use crate::{
     Error,
@@ -55,6 +58,7 @@ pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<(), Er
     }
     match task.function {
         Function::Load => load::run(task, &inputs, place, stop),
+        Function::Player => player::run(task, inputs[0], place, stop),
         Function::Link => link::run(task, inputs[0], &outputs, place, stop),
         _ => serve(task, &inputs, &outputs, place, stop),
     }

@@ -102,14 +102,16 @@ impl Lab {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Returns the processes that mention the folder of the run.
-    fn processes(&self) -> Vec<String> {
+    /// Returns the processes that mention the folder of the run: their IDs and commands.
+    fn processes(&self) -> Vec<(u32, String)> {
         let out = self.out().to_str().unwrap().to_owned();
-        let commands = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            let path = entry.unwrap().path().join("cmdline");
-            Some(String::from_utf8_lossy(&fs::read(path).ok()?).replace('\0', " "))
+        let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let id = path.file_name()?.to_str()?.parse().ok()?;
+            let command = fs::read(path.join("cmdline")).ok()?;
+            Some((id, String::from_utf8_lossy(&command).replace('\0', " ")))
         });
-        commands.filter(|command| command.contains(&out)).collect()
+        processes.filter(|(_, command)| command.contains(&out)).collect()
     }
 
     fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
@@ -229,11 +231,13 @@ fn a_run_that_was_interrupted_leaves_nothing() {
 
 fn interrupt(lab: &Lab) {
     let run = lab.start();
-    lab.wait_until("an origin", |lab| lab.processes().iter().any(|command| command.contains("--listen")));
+    lab.wait_until("an origin", |lab| {
+        lab.processes().iter().any(|(_, command)| command.contains("--listen"))
+    });
     signal(&run, "-INT");
     let out = run.wait_with_output().unwrap();
     assert!(!out.status.success());
-    assert_eq!(lab.processes(), Vec::<String>::new());
+    assert_eq!(lab.processes(), Vec::new());
     assert!(!lab.out().join("work").exists());
 }
 
@@ -247,6 +251,81 @@ fn a_function_that_does_not_start_is_a_failure_of_its_cell() {
     assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
     assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
     assert!(lab.processes().is_empty());
+}
+
+/// A script in place of the one that plays titles in a browser.
+const SCRIPT: &str = "
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+const [, out] = process.argv.join(' ').match(/--out (\\S+)/) ?? [];
+if (out) CASE
+";
+
+#[test]
+fn a_player_has_its_results_in_the_record_or_the_reason_of_its_failure() {
+    if tool("node").is_none() {
+        return;
+    }
+    let results = r#"{"began": 0, "player": "p", "startups": [9, 3, 4.5], "stalls": 1, "requests": 2,
+        "failures": 0, "bytes": 5, "latency": 7, "seconds": 8}"#;
+    let right = format!("writeFileSync(out, `{results}`)");
+    let fewer = right.replace(", 4.5]", "]");
+    for lab in nets().into_iter().filter_map(Lab::new) {
+        let player = EXPERIMENT
+            .replace(
+                "load = { kind = 'list', connections = 1, before = '$before' }",
+                "client = 'player'\nplayer = { runs = 3 }",
+            )
+            .replace("before = ['none', 'same', 'hls']\n", "")
+            .replace("'ipp', ", "");
+        fs::write(lab.folder.path().join("lab/experiments/counts.toml"), player).unwrap();
+        let script = lab.folder.path().join("lab/player/play.mjs");
+        let skipped = lab.run();
+        let text = String::from_utf8(skipped.stdout).unwrap();
+        assert!(skipped.status.success() && text.lines().count() == 1, "{text}");
+        assert!(
+            text.contains("skipped: the player ") && text.ends_with("play.mjs does not exist\n"),
+            "{text}"
+        );
+        fs::create_dir_all(script.parent().unwrap()).unwrap();
+        let with = |case: &str| fs::write(&script, SCRIPT.replace("CASE", case)).unwrap();
+        with("throw 1; else { console.error('no browser'); process.exit(1); }");
+        assert!(
+            String::from_utf8(lab.run().stdout).unwrap().ends_with("the player cannot start: no browser\n")
+        );
+        assert!(lab.records().is_empty());
+        with("{ console.error('first\\nlast\\n\\n'); process.exit(1); }");
+        assert!(!lab.run().status.success());
+        with(&fewer);
+        assert!(!lab.run().status.success());
+        with("setInterval(() => {}, 1000)");
+        let run = lab.start();
+        lab.wait_until("a player", |lab| {
+            lab.processes().iter().any(|(_, command)| command.contains("--manifest"))
+        });
+        signal(&run, "-INT");
+        run.wait_with_output().unwrap();
+        assert_eq!(lab.processes(), Vec::new());
+        // Its parent has ended before it has used half a second of processor time.
+        let orphan = r#"node -e "while (process.cpuUsage().user < 500000);" &"#;
+        with(&format!("{{ spawnSync('sh', ['-c', `{orphan}`], {{ stdio: 'ignore' }}); {right} }}"));
+        let out = lab.run();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let records = lab.records();
+        let error = |record: &Value| record["error"].as_str().unwrap_or_default().to_owned();
+        let [failed, wrong, measured] = &records[..] else { panic!("{records:?}") };
+        assert!(error(failed).starts_with("player-lab-") && error(failed).ends_with("-r1: last"), "{failed}");
+        assert!(error(wrong).ends_with("played.json: no start-up delays of 3 runs"), "{wrong}");
+        let measured = &measured["measured"];
+        assert_eq!(
+            (&measured["startup"], &measured["startup_median"]),
+            (&5.5.into(), &4.5.into()),
+            "{measured}"
+        );
+        assert_eq!(measured["startups"], serde_json::json!([9.0, 3.0, 4.5]));
+        assert_eq!((&measured["player"], &measured["stalls"]), (&"p".into(), &1.into()), "{measured}");
+        assert!(measured["functions"]["player"]["processor"].as_f64() >= Some(0.5), "{measured}");
+    }
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! The result of one measurement, from the parts of its tasks.
 
-use crate::{Error, function::Function, nbmp::Task, task::Part};
+use crate::{
+    Error,
+    function::Function,
+    nbmp::Task,
+    task::{Part, Played},
+};
 use latemux_load::results::Run;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -41,6 +46,15 @@ pub struct Measured {
     /// The mean start-up delay of players in milliseconds, if the load has players.
     #[serde(default)]
     pub startup: Option<f64>,
+    /// The median start-up delay of players in milliseconds.
+    #[serde(default)]
+    pub startup_median: Option<f64>,
+    /// The start-up delay of each run of a real player in milliseconds.
+    #[serde(default)]
+    pub startups: Vec<f64>,
+    /// The real player with its version, and that of its browser.
+    #[serde(default)]
+    pub player: Option<String>,
     /// The number of stalls of players.
     #[serde(default)]
     pub stalls: u64,
@@ -90,6 +104,7 @@ impl Measured {
                     measured.link_bytes = measured.link_bytes.max(bytes);
                 }
                 Function::Load => measured.add_load(&folder.join(&task.id).join("results"))?,
+                Function::Player => measured.add_player(Played::read(&folder.join(&task.id), task)?),
                 Function::Origin | Function::Cache | Function::Balance => {}
             }
         }
@@ -114,10 +129,24 @@ impl Measured {
         self.latency = total.latency.mean() / 1000.0;
         let players = &run.whole.results.players;
         self.startup = (players.startup.count() > 0).then(|| players.startup.mean() / 1000.0);
+        self.startup_median =
+            (players.startup.count() > 0).then(|| players.startup.quantile(0.5) as f64 / 1000.0);
         self.stalls = players.stalls.count();
         let saturated = run.whole.generator.saturated as f64 / 1000.0;
         self.is_generator_bound = saturated > MAX_SATURATED * self.seconds;
         Ok(())
+    }
+
+    fn add_player(&mut self, played: Played) {
+        let Played { player, startups, stalls, requests, failures, bytes, latency, seconds, .. } = played;
+        let mut sorted = startups.clone();
+        sorted.sort_by(f64::total_cmp);
+        let runs = sorted.len();
+        self.startup = Some(sorted.iter().sum::<f64>() / runs as f64);
+        self.startup_median = Some(f64::midpoint(sorted[(runs - 1) / 2], sorted[runs / 2]));
+        (self.startups, self.player, self.stalls) = (startups, Some(player), stalls);
+        (self.requests, self.failures, self.bytes) = (requests, failures, bytes);
+        (self.latency, self.seconds) = (latency, seconds);
     }
 
     /// Returns true if other programs took so much processor time that times are not reliable.
@@ -134,5 +163,39 @@ impl Measured {
     /// Returns the bytes that clients received for each byte that storage sent, if it sent any.
     pub fn efficiency(&self) -> Option<f64> {
         (self.storage_bytes > 0).then(|| self.bytes as f64 / self.storage_bytes as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_player_has_a_mean_a_median_and_each_delay() {
+        let played = |startups: &[f64]| Played {
+            began: 1.0,
+            player: "x".to_owned(),
+            startups: startups.to_vec(),
+            stalls: 2,
+            requests: 4,
+            failures: 1,
+            bytes: 3,
+            latency: 5.0,
+            seconds: 6.0,
+        };
+        let measured = |startups: &[f64]| {
+            let mut measured = Measured::default();
+            measured.add_player(played(startups));
+            measured
+        };
+        let even = measured(&[400.0, 100.0, 200.0, 900.0]);
+        assert_eq!((even.startup, even.startup_median), (Some(400.0), Some(300.0)));
+        assert_eq!(even.startups, [400.0, 100.0, 200.0, 900.0]);
+        assert_eq!((even.stalls, even.requests, even.failures, even.bytes), (2, 4, 1, 3));
+        assert_eq!(measured(&[7.0, 1.0, 2.0]).startup_median, Some(2.0));
+        assert_eq!(measured(&[7.0]).startup_median, Some(7.0));
+        let text = serde_json::to_string(&even).unwrap();
+        assert_eq!(serde_json::from_str::<Measured>(&text).unwrap(), even);
+        assert!(serde_json::from_str::<Measured>(&text.replace("startups", "starts")).is_err());
     }
 }

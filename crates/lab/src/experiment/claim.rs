@@ -56,6 +56,9 @@ pub enum Quantity {
     /// The mean start-up delay of players.
     #[serde(rename = "start-up ms")]
     StartUp,
+    /// The median start-up delay of players.
+    #[serde(rename = "start-up p50 ms")]
+    StartUpMedian,
     /// The requests to storage.
     #[serde(rename = "storage requests")]
     StorageRequests,
@@ -84,11 +87,12 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities, in the order of columns.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::RequestRate,
         Self::ByteRate,
         Self::Latency,
         Self::StartUp,
+        Self::StartUpMedian,
         Self::StorageRequests,
         Self::StorageRequestsPerRequest,
         Self::StorageBytes,
@@ -106,6 +110,7 @@ impl Quantity {
             Self::ByteRate => "MB/s",
             Self::Latency => "latency ms",
             Self::StartUp => "start-up ms",
+            Self::StartUpMedian => "start-up p50 ms",
             Self::StorageRequests => "storage requests",
             Self::StorageRequestsPerRequest => "storage requests per request",
             Self::StorageBytes => "storage MB",

@@ -4,7 +4,7 @@ use super::Planned;
 use crate::{
     bytes_per_second,
     experiment::{Layout, Title},
-    function::Function,
+    function::{Function, runs},
     graph::{Graph, Node},
 };
 use latemux_quantity::TimeSpan;
@@ -15,6 +15,9 @@ const OVERHEAD: Duration = Duration::from_secs(4);
 
 /// The rate assumed where no link limits it, in bytes per second.
 const UNLIMITED: u64 = 125_000_000;
+
+/// The time that one run of a player takes.
+const RUN: Duration = Duration::from_secs(2);
 
 /// Copies of a title that the caches of a cell may hold: ranges, segments and temporary files.
 const COPIES: u64 = 3;
@@ -36,7 +39,7 @@ impl Estimate {
         let mut cached = 0;
         for plan in plans {
             let largest = plan.titles.values().map(Title::bytes).max().unwrap_or(0);
-            let copies = plan.cells.iter().filter_map(|cell| copies(load(&cell.graph)?)).max().unwrap_or(1);
+            let copies = plan.cells.iter().filter_map(|cell| copies(cell.graph.client()?)).max().unwrap_or(1);
             cached = cached.max(largest * copies * COPIES);
             titles.extend(&plan.titles);
             let cells: Duration = plan.cells.iter().map(|cell| cell_time(&cell.graph, plan)).sum();
@@ -47,14 +50,9 @@ impl Estimate {
     }
 }
 
-/// Returns the load of a graph.
-fn load(graph: &Graph) -> Option<&Node> {
-    graph.nodes().iter().find(|node| node.function == Function::Load)
-}
-
 /// Returns the number of copies of the title, if the experiment states it.
-fn copies(load: &Node) -> Option<u64> {
-    load.parameters.get("copies")?.parse().ok()
+fn copies(client: &Node) -> Option<u64> {
+    client.parameters.get("copies")?.parse().ok()
 }
 
 /// Estimates the time of one measurement.
@@ -62,14 +60,18 @@ fn cell_time(graph: &Graph, plan: &Planned) -> Duration {
     let rates = graph.nodes().iter().filter(|node| node.function == Function::Link);
     let rates = rates.filter_map(|link| link.parameters.get("rate")?.parse().ok());
     let rate = rates.map(bytes_per_second).min().unwrap_or(UNLIMITED).min(UNLIMITED);
-    let Some(load) = load(graph) else { return OVERHEAD };
-    let title = load.parameters.get("title");
+    let Some(client) = graph.client() else { return OVERHEAD };
+    let title = client.parameters.get("title");
     let title =
         plan.titles.iter().find(|((name, layout), _)| title == Some(&format!("{name}/{}", layout.name())));
-    let bytes = title.map_or(0, |(_, title)| title.highest()) * copies(load).unwrap_or(1);
+    let bytes = title.map_or(0, |(_, title)| title.highest()) * copies(client).unwrap_or(1);
     let pass = bytes as f64 / rate as f64;
     let pass = Duration::from_secs_f64(pass);
-    let stated = load.parameters.get("duration").and_then(|text| text.parse::<TimeSpan>().ok());
-    let before = load.parameters.get("before").is_some_and(|before| before != "none");
-    OVERHEAD + stated.map_or(pass, |stated| stated.0) + if before { pass } else { Duration::ZERO }
+    let stated = client.parameters.get("duration").and_then(|text| text.parse::<TimeSpan>().ok());
+    let own = match client.function {
+        Function::Player => RUN.saturating_mul(runs(&client.parameters)),
+        _ => stated.map_or(pass, |stated| stated.0),
+    };
+    let before = client.parameters.get("before").is_some_and(|before| before != "none");
+    OVERHEAD + own + if before { pass } else { Duration::ZERO }
 }

@@ -93,6 +93,42 @@ fn storage_and_load_have_as_many_copies_of_a_title() {
 }
 
 #[test]
+fn a_player_takes_the_place_of_the_load() {
+    let both = EXPERIMENT
+        .replace("load =", "client = '$client'\nplayer = { runs = 3, before = 'same' }\nload =")
+        .replace("connections = '$connections'", "connections = 7, before = 'none'")
+        .replace("['dash', 'hls']\nconnections = [1, 10]", "['dash']\nclient = ['load', 'player']");
+    let planned = planned(&both).unwrap();
+    assert_eq!(planned.cells.len(), 4);
+    assert!(planned.has_player());
+    for cell in &planned.cells {
+        let client = cell.graph.client().unwrap();
+        assert_eq!([&client.id, client.function.name()], [&cell.point["client"]; 2]);
+        assert_eq!(cell.graph.inputs(&client.id).count(), 1);
+        let names: Vec<&str> = client.parameters.keys().map(String::as_str).collect();
+        match client.function {
+            Function::Player => assert_eq!(names, ["before", "format", "runs", "title"]),
+            _ => assert_eq!(names, ["before", "connections", "format", "kind", "title"]),
+        }
+    }
+    // A pass takes 7.5 s over the link; the player starts 3 times, after such a pass.
+    let only = BTreeMap::from([("client".to_owned(), vec!["player".to_owned()])]);
+    let (_folder, path) = library(&both);
+    let players = plan(&path, &Library::beside(&path), &conditions(), &Extent { only, scale: 1.0 }).unwrap();
+    assert_eq!(Estimate::of(&[players]).time, Duration::from_millis(4_000 + 3 * 2_000 + 7_500) * 2 * 2);
+    assert!(!super::tests::planned(EXPERIMENT).unwrap().has_player());
+    refused(
+        &both.replace("'load', 'player']", "'load', 'cache']"),
+        "client: 'cache' is neither load nor player",
+    );
+    refused(&both.replace("'load', 'player']", "'load', 'film']"), "client: unknown function 'film'");
+    refused(&both.replace("['dash']", "['hls']"), "player: format = 'hls': not one of dash");
+    refused(&both.replace("runs = 3", "format = 'dash'"), "player: must not state the format");
+    refused(&both.replace("runs = 3", "runs = '$n'"), "'$n' names no axis");
+    refused(&both.replace("client = '$client'", "client = '$player'"), "'$player' names no axis");
+}
+
+#[test]
 fn a_key_changes_with_all_that_a_result_depends_on() {
     let (folder, path) = library(EXPERIMENT);
     let library = Library::beside(&path);

@@ -109,6 +109,12 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
         outline.published.iter().for_each(|published| figures(html, published));
         html.push_str("</div>\n");
     }
+    let players =
+        cells.iter().flat_map(|cell| &cell.measured).filter_map(|measured| measured.player.as_ref());
+    let players: BTreeSet<&String> = players.collect();
+    for player in players {
+        let _ = writeln!(html, "<p class=\"quiet\">Player: {}</p>", escaped(player));
+    }
     let mut quantities: Vec<Quantity> = verdicts.iter().map(|verdict| verdict.claim.value).collect();
     quantities.sort();
     quantities.dedup();
@@ -275,6 +281,7 @@ fn notes(cell: &Cell<'_>) -> Vec<String> {
     let of = |count: usize| format!("{count} of {}", cell.measured.len());
     let disturbed = cell.measured.iter().filter(|measured| measured.is_disturbed()).count();
     let bound = cell.measured.iter().filter(|measured| measured.is_generator_bound).count();
+    let stalls: u64 = cell.measured.iter().map(|measured| measured.stalls).sum();
     let failures: u64 = cell.measured.iter().map(|measured| measured.failures).sum();
     let mut notes = Vec::new();
     if disturbed > 0 {
@@ -282,6 +289,9 @@ fn notes(cell: &Cell<'_>) -> Vec<String> {
     }
     if bound > 0 {
         notes.push(format!("generator-bound: {}", of(bound)));
+    }
+    if stalls > 0 {
+        notes.push(format!("{stalls} stalls"));
     }
     if failures > 0 {
         notes.push(format!("{failures} requests failed"));
@@ -366,7 +376,8 @@ mod tests {
             published: vec![published],
         };
         let both = |repeat| {
-            let disturbed = Measured { foreign: 0.5, ..measured(4_000_000) };
+            let player = Some("dash.js 1 in <2>".to_owned());
+            let disturbed = Measured { foreign: 0.5, stalls: 2, player, ..measured(4_000_000) };
             [(0, record(repeat, "a", Some(disturbed))), (0, record(repeat, "b", Some(measured(2_000_000))))]
         };
         Run {
@@ -385,7 +396,8 @@ mod tests {
             "<td>2.00</td><td>2.00 – 2.00</td><td>≥ 1.5</td><td class=\"text\">about 2</td><td>3</td><td class=\"holds\">holds</td>",
             "Published: Rates (F)",
             "<td>a</td><td>12.3</td>",
-            "disturbed: 3 of 3",
+            "disturbed: 3 of 3, 6 stalls",
+            "<p class=\"quiet\">Player: dash.js 1 in &lt;2&gt;</p>",
             "3 measurements were disturbed",
             "<svg ",
             "prefers-color-scheme: dark",

@@ -52,13 +52,7 @@ pub(super) fn run(
         other => Some(urls(other)?),
     };
     if let Some(paths) = before {
-        let arguments = vec![
-            "--single".to_owned(),
-            "--concurrency=4".to_owned(),
-            format!("--requests={}", paths.segments.len()),
-        ];
-        perform(&arguments, &paths.segments, inputs[0], &own, None, place, stop)?;
-        sleep(SETTLE);
+        fill(&paths.segments, inputs[0], &own, place, stop)?;
     }
     let paths = urls(format)?;
     let connections = parameter("connections");
@@ -88,6 +82,21 @@ pub(super) fn run(
     Part { function: task.function.name().to_owned(), measured_from, ..Part::default() }
         .with_use(0)
         .write(&place.folder, &task.id)
+}
+
+/// Requests all segments of a title once, so that caches have them.
+pub(super) fn fill(
+    segments: &[String],
+    server: SocketAddr,
+    own: &Path,
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let arguments =
+        ["--single".to_owned(), "--concurrency=4".to_owned(), format!("--requests={}", segments.len())];
+    perform(&arguments, segments, server, own, None, place, stop)?;
+    sleep(SETTLE);
+    Ok(())
 }
 
 /// Runs `latemux load`. Failed requests are in its results, and so do not fail the task.

@@ -17,6 +17,8 @@ pub struct Place {
     pub folder: PathBuf,
     /// The folder with titles.
     pub content: PathBuf,
+    /// The script that plays titles in a browser, if there is one.
+    pub player: Option<PathBuf>,
 }
 
 impl Place {
