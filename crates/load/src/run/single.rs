@@ -122,7 +122,8 @@ async fn make_requests(shared: &Shared, worker: u64, end: Option<Instant>, stop:
             None => Instant::now(),
             Some(rate) => {
                 let offset = Duration::try_from_secs_f64(number as f64 / rate).unwrap_or(Duration::MAX);
-                let Some(due) = start.checked_add(offset) else { return };
+                let due = start.checked_add(offset).filter(|due| end.is_none_or(|end| *due < end));
+                let Some(due) = due else { return };
                 let is_early = due > Instant::now();
                 tokio::select! {
                     () = sleep_until(due) => {}

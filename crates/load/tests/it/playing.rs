@@ -480,6 +480,17 @@ async fn a_pause_of_the_server_delays_all_requests_that_were_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_at_a_fixed_rate_lasts_no_longer_than_its_duration() {
+    let server = MemoryServer::new(|_| Reply::ok("x"));
+    let mut plan = SinglePlan { rate: Some(20.0), concurrency: 50, ..single_plan(&["x"]) };
+    plan.duration = Some(Duration::from_secs(5));
+    let start = Instant::now();
+    assert_eq!(requested(server.client(), &plan).await.total().count, 100);
+    // The last request is due at 4.95 s. Idle connections do not wait for later ones.
+    assert_eq!(start.elapsed().as_millis() / 10, 495);
+}
+
+#[tokio::test(start_paused = true)]
 async fn popular_urls_are_requested_more_often() {
     let server = MemoryServer::new(|_| Reply::ok("x"));
     let mut plan = single_plan(&["a", "b", "c"]);
