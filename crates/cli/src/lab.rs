@@ -114,7 +114,8 @@ enum Net {
 ///
 /// If a cell was measured repeatedly, the report states the mean and half the width of its 95 %
 /// confidence interval (Student's t). For each claim of an experiment, it says whether the results
-/// confirm it, contradict it or leave it open. Both files are written to the first folder.
+/// confirm it, contradict it or leave it open. If a claim is about a fit, fits.csv has a line for
+/// each of its cells. All files are written to the first folder.
 #[derive(Debug, ClapArgs)]
 struct Report {
     /// Folders that `lab run --out` wrote, each with the part of one machine
@@ -318,7 +319,9 @@ fn check_disk(out: &Path, plans: &[Planned]) -> Result<()> {
 fn write_report(flags: &Report) -> Result<()> {
     let run = report::Run::read(&flags.runs)?;
     let folder = &flags.runs[0];
-    for (name, text) in [("summary.csv", report::csv(&run.records)), ("report.html", report::page(&run))] {
+    let mut files = vec![("summary.csv", report::csv(&run.records)), ("report.html", report::page(&run))];
+    files.extend(run.fits().map(|fits| ("fits.csv", fits)));
+    for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
     }

@@ -60,6 +60,16 @@ pub fn make(
     placed.map(|()| place)
 }
 
+/// Returns the bytes of the media files in the folder of a title.
+pub(crate) fn media_bytes(place: &Path) -> u64 {
+    let files = fs::read_dir(place).into_iter().flatten().flatten();
+    let media = files.filter(|file| {
+        let name = file.file_name();
+        name.to_str().is_some_and(|name| name.ends_with(".mp4") && !name.ends_with(".index.mp4"))
+    });
+    media.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+}
+
 /// Removes the titles that were not completed by processes that were killed.
 fn remove_abandoned(titles: &Path) {
     for entry in fs::read_dir(titles).into_iter().flatten().flatten() {
@@ -82,7 +92,16 @@ fn fill(place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(
     let mut manifest = command(latemux);
     manifest.arg("manifest").arg("-o").arg(place.join("film.ism")).args(&files);
     finish(&mut manifest, "latemux manifest")?;
-    paths::write_all(place, latemux)
+    paths::write_all(place, None, latemux)
+}
+
+/// Writes the paths of a title that [`make`] has made, for segments of another target duration,
+/// unless its folder has them.
+///
+/// # Errors
+/// If `latemux` cannot be started or fails, or the disk is full.
+pub fn add_paths(place: &Path, duration: &str, latemux: &Path) -> Result<(), Error> {
+    paths::write_all(place, Some(duration), latemux)
 }
 
 /// Writes an index MP4 beside a file, and returns its path.

@@ -23,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread::sleep,
+    thread::{self, sleep},
     time::Duration,
 };
 
@@ -70,7 +70,10 @@ impl Driver<'_> {
         let mut records = Records::open(&self.run)?;
         for plan in plans {
             for ((name, layout), title) in &plan.titles {
-                content::make(&self.content, name, *layout, title, &self.program)?;
+                let place = content::make(&self.content, name, *layout, title, &self.program)?;
+                for duration in &plan.durations {
+                    content::add_paths(&place, duration, &self.program)?;
+                }
             }
             for repeat in 0..plan.repeats.min {
                 for at in block(seed, repeat, plan.cells.len()) {
@@ -96,9 +99,18 @@ impl Driver<'_> {
 
     /// Returns the reason why a cell cannot be measured on this machine, if there is one.
     pub fn lacks(&self, cell: &Cell) -> Option<String> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         let lacking = cell.graph.nodes().iter().find_map(|node| {
-            let name = node.function.needs_hosts(&node.parameters).filter(|_| self.enclosure.is_none())?;
-            Some(format!("'{}' has the parameter '{name}', which needs hosts", node.id))
+            let reason = |name: &str, needs: &str| {
+                format!("'{}' has the parameter '{name}', which needs {needs}", node.id)
+            };
+            let cores = node.parameters.get("cores").and_then(|cores| cores.parse::<usize>().ok());
+            match node.function.needs_hosts(&node.parameters) {
+                Some(name) if self.enclosure.is_none() => Some(reason(name, "hosts")),
+                _ => cores
+                    .filter(|cores| *cores > processors)
+                    .map(|cores| reason("cores", &format!("{cores} processors"))),
+            }
         });
         let is_player = cell.graph.client().is_some_and(|client| client.function == Function::Player);
         lacking.or_else(|| self.player.as_ref().err().filter(|_| is_player).cloned())

@@ -5,7 +5,7 @@ mod scalar;
 mod setup;
 mod title;
 
-pub use claim::{Claim, Published, Quantity};
+pub use claim::{Claim, Model, Published, Quantity};
 pub use scalar::Scalar;
 pub use setup::{Entry, Setup};
 pub(crate) use title::bytes_per_second;
@@ -145,6 +145,9 @@ impl Experiment {
         }
         for claim in &experiment.claims {
             claim.check(&experiment.matrix)?;
+            if claim.fit.is_some() && !experiment.load.contains_key("rate") {
+                return Err(Error::invalid(format!("claim '{}': fit needs a load with a rate", claim.text)));
+            }
         }
         Ok(experiment)
     }
@@ -287,6 +290,8 @@ rows = { dash = ['1', '2'] }
         );
         refused(&RIGHT.replace("against = { setup", "against = { set-up"), "the matrix has no axis 'set-up'");
         refused(&RIGHT.replace("at_least = 0.9\nat_most = 1.1", ""), "needs at_least or at_most");
+        refused(&RIGHT.replace("at_least", "fit = 'R × S × B'\nat_least"), "fit and against exclude each");
+        refused(&RIGHT.replace("against", "fit = 'R × S × B' #"), "fit needs a load with a rate");
         refused(&RIGHT.replace("at_least = 0.9", "at_least = 1.2"), "at_least is above at_most");
         refused(&RIGHT.replace("at_least = 0.9", "at_least = nan"), "at_least is above at_most");
         refused(&RIGHT.replace("'2'] }", "] }"), "Table 1: the row 'dash' has 1 figures for 2 columns");

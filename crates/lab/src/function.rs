@@ -89,7 +89,9 @@ impl Function {
 
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
-        use Value::{Bytes, Count, Duration, Level, OneOf, Percentage, Popularity, Rate, RoundTrip, Text};
+        use Value::{
+            Bytes, CacheSize, Count, Duration, Level, OneOf, Percentage, Popularity, Rate, RoundTrip, Text,
+        };
         match self {
             Self::Storage => &[
                 ("content", Text, true),
@@ -97,7 +99,12 @@ impl Function {
                 ("index", OneOf(&["stored", "absolute"]), false),
                 ("copies", Count, false),
             ],
-            Self::Origin => &[("config", Text, true), ("segment-duration", Duration, false)],
+            Self::Origin => &[
+                ("config", Text, true),
+                ("segment-duration", Duration, false),
+                ("cache-memory", CacheSize, false),
+                ("cores", Count, false),
+            ],
             Self::Cache => &[
                 ("mode", OneOf(&["off", "segments", "ism", "meta", "exact", "drop", "blocks"]), true),
                 ("connections", OneOf(&["kept", "new"]), false),
@@ -118,6 +125,9 @@ impl Function {
                 ("popularity", Popularity, false),
                 ("connections", Count, true),
                 ("requests", Count, false),
+                ("rate", Count, false),
+                ("segments", Count, false),
+                ("segment-duration", Duration, false),
                 ("duration", Duration, false),
                 ("ramp", Duration, false),
                 ("streams", Count, false),
@@ -182,6 +192,9 @@ impl Function {
         let is_of_titles = matches!(stated("kind"), Some("sequence" | "watch"));
         if self == Self::Load && stated("popularity").is_some() && !is_of_titles {
             return Err(Error::invalid("popularity is that of titles: it needs the kind sequence or watch"));
+        }
+        if self == Self::Load && stated("rate").is_some() && is_of_titles {
+            return Err(Error::invalid("rate is that of requests: it needs the kind list or single"));
         }
         Ok(())
     }
@@ -248,6 +261,17 @@ mod tests {
             refused(Function::Load, &parameters, "not in-turn, or zipf: with an exponent from 0 to 10");
         }
         refused(Function::Load, &popular("list", "in-turn"), "it needs the kind sequence or watch");
+        let at_rate = |kind, rate| {
+            let base = [("format", "hls"), ("title", "t"), ("connections", "1")];
+            [base[0], base[1], base[2], ("kind", kind), ("rate", rate)]
+        };
+        assert_eq!(check(Function::Load, &at_rate("list", "100")), Ok(()));
+        refused(Function::Load, &at_rate("list", "0.5"), "rate = '0.5': not a whole number from 1");
+        refused(Function::Load, &at_rate("watch", "100"), "it needs the kind list or single");
+        let origin = |name, value| [("config", "x"), (name, value)];
+        assert_eq!(check(Function::Origin, &origin("cache-memory", "1GiB")), Ok(()));
+        refused(Function::Origin, &origin("cache-memory", "0"), "not a size from 1 byte to 1 TiB");
+        refused(Function::Origin, &origin("cores", "0"), "not a whole number from 1");
         let copied = [("content", "t"), ("copies", "2"), ("index", "absolute")];
         assert_eq!(check(Function::Storage, &copied[..2]), Ok(()));
         refused(Function::Storage, &copied, "index = 'absolute' cannot have copies");

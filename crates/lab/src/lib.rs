@@ -12,6 +12,7 @@
 //! - [`task`]: one function as a process
 //! - [`driver`]: cells measured on this machine
 //! - [`machine`]: the machine on which a run is measured
+//! - [`model`]: models that results are compared with
 //! - [`report`]: the results of a run, summed up
 //! - [`submit`]: workflow documents for an engine
 
@@ -23,6 +24,7 @@ pub mod function;
 pub mod graph;
 mod http;
 pub mod machine;
+pub mod model;
 pub mod nbmp;
 pub mod nginx;
 pub mod outline;

@@ -68,6 +68,29 @@ impl Machine {
     }
 }
 
+/// Returns the first `count` processors that this process may use, as a list such as `0,2`.
+///
+/// # Errors
+/// If it may use fewer.
+pub(crate) fn first_processors(count: usize) -> Result<String, Error> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let allowed = numbers(allowed.unwrap_or_default().trim());
+    match allowed.get(..count) {
+        Some(first) => Ok(first.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
+        None => Err(Error::Lacking(format!("{count} processors needed, {} available", allowed.len()))),
+    }
+}
+
+/// Returns the numbers of a list such as `0-2,8` (cpuset(7), "List format").
+fn numbers(list: &str) -> Vec<u32> {
+    let ranges = list.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
 /// A reading of the processor time of this machine, and of this program with its children.
 #[derive(Debug)]
 pub(crate) struct ProcessorTime {
@@ -108,6 +131,16 @@ fn ticks(stat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_those_that_this_process_may_use() {
+        assert_eq!(numbers("0-2,8,10-11"), [0, 1, 2, 8, 10, 11]);
+        assert_eq!(numbers("3"), [3]);
+        assert_eq!(numbers(""), Vec::<u32>::new());
+        assert!(first_processors(1).unwrap().parse::<u32>().is_ok());
+        let error = first_processors(100_000).unwrap_err().to_string();
+        assert!(error.starts_with("100000 processors needed, "), "{error}");
+    }
 
     #[test]
     fn children_count_as_own_processor_time() {

@@ -3,16 +3,18 @@
 mod estimate;
 mod extent;
 mod matrix;
+mod offered;
 mod order;
 
 pub use estimate::Estimate;
 pub use extent::Extent;
+pub use offered::Offered;
 pub use order::block;
 
 use crate::{
     Error,
     experiment::{self, Claim, Experiment, FORMAT, Layout, Published, Repeats, SETUP, Scalar, Setup, Title},
-    function::Function,
+    function::{Function, fraction},
     graph::{Connection, Graph, Node},
 };
 use serde::Serialize;
@@ -28,6 +30,12 @@ pub const MAX_CELLS: usize = 10_000;
 /// The number of hexadecimal digits in a key.
 const KEY_DIGITS: usize = 12;
 
+/// The parameter with the target duration of segments.
+const SEGMENT_DURATION: &str = "segment-duration";
+
+/// The parameter with the size of an origin's range cache.
+const CACHE_MEMORY: &str = "cache-memory";
+
 /// Things beside the parameters that a result depends on. The key of a cell contains them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Conditions {
@@ -38,7 +46,7 @@ pub struct Conditions {
 }
 
 /// One combination of the values of all axes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// The name of the experiment's file, without extension.
     pub experiment: String,
@@ -48,6 +56,8 @@ pub struct Cell {
     pub graph: Graph,
     /// A hash of all that the result depends on. Equal keys have comparable results.
     pub key: String,
+    /// The load that the cell offers, if it has a fixed rate of requests.
+    pub offered: Option<Offered>,
 }
 
 /// One experiment with its cells.
@@ -63,6 +73,8 @@ pub struct Planned {
     pub cells: Vec<Cell>,
     /// The titles that the cells need, each with its layout.
     pub titles: BTreeMap<(String, Layout), Title>,
+    /// The target durations of segments that loads request by their paths, other than the default.
+    pub durations: BTreeSet<String>,
     /// The statements that the results decide.
     pub claims: Vec<Claim>,
     /// The published figures.
@@ -156,6 +168,7 @@ fn cells(
     }
     check_links(experiment, setups.values())?;
     let mut titles = BTreeMap::new();
+    let mut durations = BTreeSet::new();
     let mut cells = Vec::new();
     for point in points {
         let title = experiment.content.title.resolve(&point).to_owned();
@@ -165,22 +178,26 @@ fn cells(
             Entry::Vacant(unknown) => unknown.insert(extent.title(library.title(&title)?)),
         };
         let setup = point[SETUP].as_str();
-        let graph = graph(experiment, &setups[setup], &point, library, extent)
+        let graph = graph(experiment, &setups[setup], &point, library, extent, content)
             .map_err(|error| error.within(&format!("set-up {setup}")))?;
         // A pass of the format itself is `before = "same"`.
         let before = graph.client().and_then(|client| client.parameters.get("before"));
         if before.is_some_and(|before| before == point[FORMAT].as_str()) {
             continue;
         }
+        let offered = Offered::of(graph.nodes(), content);
+        let loads = graph.nodes().iter().filter(|node| node.function == Function::Load);
+        durations.extend(loads.filter_map(|load| load.parameters.get(SEGMENT_DURATION).cloned()));
         let key = key(&(&graph, conditions, format!("{content:?}")))?;
         let point = point.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_string())).collect();
-        cells.push(Cell { experiment: name.clone(), point, graph, key });
+        cells.push(Cell { experiment: name.clone(), point, graph, key, offered });
     }
     if cells.is_empty() {
         return Err(Error::invalid("no cell has the chosen values of axes"));
     }
     let Experiment { description, repeats, claims, published, .. } = experiment.clone();
-    Ok(Planned { name, description, repeats, cells, titles, claims, published, scale: extent.scale })
+    let scale = extent.scale;
+    Ok(Planned { name, description, repeats, cells, titles, durations, claims, published, scale })
 }
 
 /// Checks that each link of the experiment is in a set-up.
@@ -203,14 +220,15 @@ fn graph(
     point: &BTreeMap<&str, &Scalar>,
     library: &Library,
     extent: &Extent,
+    title: &Title,
 ) -> Result<Graph, Error> {
     let (mut nodes, mut connections) = setup.parts()?;
     if let Some(client) = &experiment.client {
         let client = Function::named(client.resolve(point)).map_err(|error| error.within("client"))?;
         set_client(client, &mut nodes, &mut connections)?;
     }
-    let title = experiment.content.title.resolve(point);
-    let stored = format!("{title}/{}", experiment.content.layout.resolve(point));
+    let name = experiment.content.title.resolve(point);
+    let stored = format!("{name}/{}", experiment.content.layout.resolve(point));
     let copies = experiment.content.copies.as_ref().map(|copies| copies.resolve(point));
     for node in &mut nodes {
         let parameters = &mut node.parameters;
@@ -238,7 +256,15 @@ fn graph(
                 }
                 add("title", &stored)?;
                 copies.map_or(Ok(()), |copies| add("copies", copies))?;
-                add(FORMAT, point[FORMAT].as_str())?;
+                let format = point[FORMAT].as_str();
+                add(FORMAT, format)?;
+                let duration = experiment.origin.get(SEGMENT_DURATION).map(|value| value.resolve(point));
+                if requests_paths(stated, point) {
+                    duration.map_or(Ok(()), |duration| add(SEGMENT_DURATION, duration))?;
+                }
+                if stated.contains_key("rate") {
+                    add("segments", &offered::whole_segments(title, format, duration).to_string())?;
+                }
                 extent.load(parameters)?;
             }
             Function::Origin => {
@@ -248,6 +274,12 @@ fn graph(
                 // The document of a cell is complete: it holds the text of the configuration.
                 if let Some(config) = parameters.get_mut("config") {
                     *config = library.configuration(config)?;
+                }
+                if let Some(size) = parameters.get_mut(CACHE_MEMORY)
+                    && let Ok(share) = fraction(size)
+                {
+                    let copies = copies.and_then(|copies| copies.parse().ok()).unwrap_or(1);
+                    *size = of_catalogue(share, title, copies).to_string();
                 }
             }
             Function::Cache | Function::Balance => {}
@@ -269,6 +301,20 @@ fn set_client(client: Function, nodes: &mut [Node], connections: &mut [Connectio
         node.function = client;
     }
     Ok(())
+}
+
+/// Returns true if a load requests segments by paths that are known beforehand, not those that a
+/// manifest states.
+fn requests_paths(load: &BTreeMap<String, Scalar>, point: &BTreeMap<&str, &Scalar>) -> bool {
+    let value = |name: &str| load.get(name).map(|value| value.resolve(point));
+    matches!(value("kind"), Some("list" | "single")) || value("before").is_some_and(|before| before != "none")
+}
+
+/// Returns a share of the bytes of all copies of a title.
+fn of_catalogue(share: f64, title: &Title, copies: u64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let bytes = (share * title.bytes() as f64 * copies as f64) as u64;
+    bytes
 }
 
 /// Hashes a value.

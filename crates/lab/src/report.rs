@@ -1,12 +1,18 @@
 //! The results of a run, summed up: means of repeated measurements with confidence intervals.
 
 mod csv;
+mod fits;
 mod html;
 mod plot;
+mod scaling;
+mod scatter;
+mod table;
+mod value;
 mod verdict;
 
 pub use csv::csv;
 pub use html::page;
+pub use scaling::{OfferedCell, Scaling};
 pub use verdict::{JudgedClaim, Verdict};
 
 use crate::{
@@ -17,6 +23,7 @@ use crate::{
     outline::{self, Outlines},
 };
 use std::{collections::BTreeMap, path::PathBuf};
+use value::value;
 
 /// The results of one or several machines.
 #[derive(Debug, Clone)]
@@ -53,6 +60,19 @@ impl Run {
     pub fn verdicts(&self, experiment: &str) -> Vec<JudgedClaim> {
         let claims = self.outlines.get(experiment).map(|outline| &outline.claims[..]).unwrap_or_default();
         claims.iter().map(|claim| verdict::decide(claim, experiment, &self.records)).collect()
+    }
+
+    /// Returns the cells of all fits as CSV, or `None` if no claim has a fit.
+    pub fn fits(&self) -> Option<String> {
+        let mut text = String::new();
+        for name in self.outlines.keys() {
+            for JudgedClaim { claim, scaling, .. } in self.verdicts(name) {
+                if let Some(scaling) = scaling {
+                    csv::fit(&mut text, name, &claim, &scaling);
+                }
+            }
+        }
+        (!text.is_empty()).then(|| csv::FIT_COLUMNS.to_owned() + &text)
     }
 }
 
@@ -109,31 +129,6 @@ impl<'a> Natural<'a> {
     }
 }
 
-/// Returns a value of a measurement, if it has one.
-fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
-    let rate = |count: u64| (measured.seconds > 0.0).then(|| count as f64 / measured.seconds);
-    let megabytes = |bytes: u64| bytes as f64 / 1e6;
-    match quantity {
-        Quantity::RequestRate => rate(measured.requests),
-        Quantity::ByteRate => rate(measured.bytes).map(|bytes| bytes / 1e6),
-        Quantity::Latency => Some(measured.latency),
-        Quantity::StartUp => measured.startup,
-        Quantity::StartUpMedian => measured.startup_median,
-        Quantity::StorageRequests => Some(measured.storage_requests as f64),
-        Quantity::StorageRequestsPerRequest => {
-            (measured.requests > 0).then(|| measured.storage_requests as f64 / measured.requests as f64)
-        }
-        Quantity::StorageBytes => Some(megabytes(measured.storage_bytes)),
-        Quantity::LinkBytes => Some(megabytes(measured.link_bytes)),
-        Quantity::StorageConnections => Some(measured.storage_connections as f64),
-        Quantity::Efficiency => measured.efficiency(),
-        Quantity::Cached => Some(megabytes(measured.cached)),
-        Quantity::OriginTime => {
-            (measured.bytes > 0).then(|| measured.origin_time() * 1e9 / measured.bytes as f64)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +139,7 @@ mod tests {
         let error = measured.is_none().then(|| "failed".to_owned());
         let key = format!("key-{setup}");
         let experiment = "cold".to_owned();
-        Record { key, repeat, experiment, point, measured, error }
+        Record { key, repeat, experiment, point, measured, error, offered: None }
     }
 
     pub(super) fn measured(bytes: u64) -> Measured {

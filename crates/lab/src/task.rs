@@ -6,6 +6,7 @@ mod load;
 mod part;
 mod place;
 mod player;
+mod sources;
 
 pub(crate) use part::Carried;
 pub use part::Part;
@@ -13,11 +14,15 @@ pub use place::Place;
 use place::{POLL, STOP_WAIT};
 pub(crate) use player::Played;
 pub use player::check as check_player;
+use sources::Readings;
+pub use sources::Sources;
 
 use crate::{
-    Error,
+    Error, content,
     function::Function,
-    http, nbmp,
+    http,
+    machine::first_processors,
+    nbmp,
     process::{Process, command, memory_of_children},
 };
 use std::{
@@ -73,7 +78,15 @@ fn serve(
     stop: &AtomicBool,
 ) -> Result<(), Error> {
     let own = place.own(&task.id);
-    let mut process = Process::start(&mut server(task, inputs, outputs, place)?)?;
+    let mut readings = match task.function {
+        Function::Origin => Some(Readings::new(
+            http::free_address()
+                .map_err(|error| Error::Lacking(format!("{}: no free port: {error}", task.id)))?,
+        )),
+        _ => None,
+    };
+    let admin = readings.as_ref().map(|readings| readings.admin);
+    let mut process = Process::start(&mut server(task, inputs, outputs, admin, place)?)?;
     let has_begun = || process.ended().is_some() || outputs.iter().all(|output| http::answers(*output));
     if !wait_until(START_WAIT, stop, has_begun) && !stop.load(Relaxed) {
         return Err(Error::Lacking(format!("{}: the function does not answer", task.id)));
@@ -82,26 +95,44 @@ fn serve(
         if let Some(status) = process.ended() {
             return Err(Error::Lacking(format!("{}: the function ended by itself: {status}", task.id)));
         }
+        if let Some(readings) = &mut readings {
+            readings.read_when_due();
+        }
         sleep(POLL);
+    }
+    if let Some(readings) = &mut readings {
+        readings.read();
     }
     let memory = memory_of_children();
     process.interrupt();
     process.wait(STOP_WAIT);
-    Part::of_server(task.function, &own).with_use(memory).write(&place.folder, &task.id)
+    let sources = readings.map_or_else(Vec::new, |readings| readings.all);
+    let title_bytes = match task.function {
+        Function::Storage => content::media_bytes(&place.content.join(parameter(task, "content"))),
+        _ => 0,
+    };
+    let part = Part { sources, title_bytes, ..Part::of_server(task.function, &own) };
+    part.with_use(memory).write(&place.folder, &task.id)
 }
 
-/// Returns the command of a server.
+/// Returns a parameter of a task, or nothing.
+fn parameter<'a>(task: &'a nbmp::Task, name: &str) -> &'a str {
+    task.parameters.get(name).map_or("", String::as_str)
+}
+
+/// Returns the command of a server. An origin serves its metrics at `admin`.
 fn server(
     task: &nbmp::Task,
     inputs: &[SocketAddr],
     outputs: &[SocketAddr],
+    admin: Option<SocketAddr>,
     place: &Place,
 ) -> Result<Command, Error> {
     use crate::nginx;
     let own = place.own(&task.id);
-    let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
+    let parameter = |name: &str| parameter(task, name);
     let configuration = match task.function {
-        Function::Origin => return origin(task, inputs, outputs, place),
+        Function::Origin => return origin(task, inputs, outputs, admin, place),
         Function::Storage => {
             let root = place.content.join(parameter("content"));
             let indexes = match parameter("index") {
@@ -130,6 +161,7 @@ fn origin(
     task: &nbmp::Task,
     inputs: &[SocketAddr],
     outputs: &[SocketAddr],
+    admin: Option<SocketAddr>,
     place: &Place,
 ) -> Result<Command, Error> {
     let input = inputs[0];
@@ -143,11 +175,25 @@ fn origin(
         configuration += &format!("\n[sources]\nallow = [\"{media}\"]\n");
     }
     fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
-    let mut command = command(&place.latemux);
+    let cores = task.parameters.get("cores").and_then(|cores| cores.parse().ok());
+    let mut command = match cores {
+        Some(cores) => {
+            let list = first_processors(cores).map_err(|error| error.within(&task.id))?;
+            let mut command = command(Path::new("taskset"));
+            command.args(["--cpu-list", &list]).arg(&place.latemux);
+            command
+        }
+        None => command(&place.latemux),
+    };
     command.args(["serve", &format!("http://{input}/"), "--listen", &listen.to_string(), "--config"]);
     command.arg(&file).env("LATEMUX_LOG", "warn,access=off");
-    if let Some(duration) = task.parameters.get("segment-duration") {
-        command.args(["--segment-duration", duration]);
+    for name in ["segment-duration", "cache-memory"] {
+        if let Some(value) = task.parameters.get(name) {
+            command.args([&format!("--{name}"), value]);
+        }
+    }
+    if let Some(admin) = admin {
+        command.args(["--admin", &admin.to_string()]);
     }
     Ok(quiet(command, &own))
 }

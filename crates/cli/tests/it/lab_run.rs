@@ -149,6 +149,54 @@ fn a_cache_of_indexes_saves_their_reads() {
     assert_eq!(lab.records().len(), 2);
 }
 
+/// Returns the processors that a process may use, as a list such as `0-1`.
+fn processors(id: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(list.trim().to_owned())
+}
+
+#[test]
+fn a_fixed_rate_is_offered_to_an_origin_with_few_processors_and_a_small_cache() {
+    let Some(lab) = Lab::new("loopback") else { return };
+    let path = lab.folder.path().join("lab/experiments/counts.toml");
+    let offered = EXPERIMENT
+        .replace("load", "origin = { segment-duration = '6s', cores = 1, cache-memory = '$cache' }\nload")
+        .replace("before = '$before'", "rate = 40, duration = '1s'")
+        .replace("before = ['none', 'same', 'hls']", "cache = ['20%', '1GiB']")
+        .replace("'ipp', ", "")
+        + "[[claims]]\ntext = 'x'\nvalue = 'MB/s'\nfit = 'R × S × B'\nat_least = 0.98\n";
+    fs::write(path, offered).unwrap();
+    let run = lab.start();
+    lab.wait_until("an origin on one processor", |lab| {
+        let origins = lab.processes().into_iter().filter(|(_, command)| command.contains("--cache-memory"));
+        let mut processors = origins.filter_map(|(id, _)| processors(id));
+        processors.any(|list| list.parse::<u32>().is_ok())
+    });
+    let out = run.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+    let records = lab.records();
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        let measured = &record["measured"];
+        assert_eq!((&measured["requests"], &measured["failures"]), (&40.into(), &0.into()), "{record}");
+        // 40 requests for 6 s of 164 kbit/s.
+        assert_eq!(record["offered"], serde_json::json!({ "requests": 40.0, "bytes": 4_920_000.0 }));
+        let bytes = |name: &str| measured[name].as_u64().unwrap();
+        // Two segments of video and two of audio: ten passes, of which all but the first one are
+        // hits if the cache is large enough.
+        match record["point"]["cache"].as_str().unwrap() {
+            "1GiB" => assert!(5 * bytes("source_read") < bytes("source_used"), "{record}"),
+            _ => assert!(2 * bytes("source_read") > bytes("source_used"), "{record}"),
+        }
+    }
+    // Two cells are too few for a fit.
+    let report =
+        Command::new(env!("CARGO_BIN_EXE_latemux")).args(["lab", "report"]).arg(lab.out()).output().unwrap();
+    assert!(String::from_utf8(report.stdout).unwrap().starts_with("counts: open: x\n"));
+    assert!(!lab.out().join("fits.csv").exists());
+}
+
 fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
@@ -181,6 +229,12 @@ fn count(lab: &Lab) {
             // Whatever the format was, every byte is cached.
             _ => assert_eq!(storage, (0, 0), "{record}"),
         }
+        // The origin's own metrics agree with the log of storage.
+        let source = |name: &str| measured[name].as_u64().unwrap();
+        assert!(source("source_used") > 0, "{record}");
+        let reads_media = storage.0 > 0;
+        assert_eq!(source("source_read") > 0, reads_media, "{record}");
+        assert!(source("source_read") <= storage.1, "{record}");
         let key = record["key"].as_str().unwrap();
         assert!(lab.out().join("cells").join(key).join("r1.wdd").exists());
     }

@@ -9,8 +9,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::Path,
+    net::SocketAddr,
+    path::{Path, PathBuf},
     process::Stdio,
     thread::sleep,
     time::{Duration, Instant},
@@ -40,12 +40,13 @@ struct Request {
 }
 
 impl Paths {
-    /// Reads the paths of a title, whose name and layout are `title`.
+    /// Reads the paths of a title, whose name and layout are `title`. Its segments have a target
+    /// duration, or the origin's default.
     ///
     /// # Errors
-    /// If the folder does not hold that title.
-    pub fn read(content: &Path, title: &str, format: &str) -> Result<Self, Error> {
-        let path = content.join(title).join(format!("{format}.json"));
+    /// If the folder does not hold that title, or no paths of this duration.
+    pub fn read(content: &Path, title: &str, format: &str, duration: Option<&str>) -> Result<Self, Error> {
+        let path = file(&content.join(title), format, duration);
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
         let paths = serde_json::from_slice(&bytes);
         paths.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
@@ -80,15 +81,22 @@ impl From<Paths> for CopiedPaths {
     }
 }
 
-/// Writes the paths of all formats beside the files of a title.
-pub(super) fn write_all(place: &Path, latemux: &Path) -> Result<(), Error> {
-    let lacking = |error: std::io::Error| Error::Lacking(format!("no free port: {error}"));
-    // An address of this machine that others rarely use: nobody takes the port before the server.
-    let free = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).map_err(lacking)?;
-    let address = free.local_addr().map_err(lacking)?;
-    drop(free);
+/// Returns the file with the paths of a format, in the folder of a title.
+fn file(place: &Path, format: &str, duration: Option<&str>) -> PathBuf {
+    let duration = duration.map_or_else(String::new, |duration| format!("-{duration}"));
+    place.join(format!("{format}{duration}.json"))
+}
+
+/// Writes the paths of all formats beside the files of a title, for segments of a target duration,
+/// or of the origin's default. Keeps those that are there already.
+pub(super) fn write_all(place: &Path, duration: Option<&str>, latemux: &Path) -> Result<(), Error> {
+    if FORMATS.iter().all(|format| file(place, format, duration).exists()) {
+        return Ok(());
+    }
+    let address = http::free_address().map_err(|error| Error::Lacking(format!("no free port: {error}")))?;
     let mut serve = command(latemux);
     serve.arg("serve").arg(place).args(["--listen", &address.to_string(), "--no-page"]);
+    serve.args(duration.into_iter().flat_map(|duration| ["--segment-duration", duration]));
     serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut origin = Process::start(&mut serve)?;
     let until = Instant::now() + START_WAIT;
@@ -98,19 +106,27 @@ pub(super) fn write_all(place: &Path, latemux: &Path) -> Result<(), Error> {
         }
         sleep(Duration::from_millis(20));
     }
-    FORMATS.iter().try_for_each(|format| write(place, latemux, address, format))
+    FORMATS.iter().try_for_each(|format| write(place, latemux, address, format, duration))
 }
 
 /// Writes the paths of one format: those that `latemux capture` requests.
-fn write(place: &Path, latemux: &Path, origin: SocketAddr, format: &str) -> Result<(), Error> {
+fn write(
+    place: &Path,
+    latemux: &Path,
+    origin: SocketAddr,
+    format: &str,
+    duration: Option<&str>,
+) -> Result<(), Error> {
     let manifest = match format {
         "dash" => "/film.ism/.mpd",
         "smooth" => "/film.ism/Manifest",
         "hls" => "/film.ism/.m3u8",
         _ => "/film.ism/.f4m",
     };
-    let trace = place.join("trace.jsonl");
-    let media = place.join("capture.mp4");
+    // Another run may do the same in this folder.
+    let own = |name: &str| place.join(format!("{}-{name}", std::process::id()));
+    let trace = own("trace.jsonl");
+    let media = own("capture.mp4");
     let mut capture = command(latemux);
     capture
         .args(["capture", &format!("http://{origin}{manifest}"), "-o"])
@@ -132,5 +148,7 @@ fn write(place: &Path, latemux: &Path, origin: SocketAddr, format: &str) -> Resu
         fs::remove_file(file).map_err(|error| Error::file(file, &error))?;
     }
     let json = serde_json::to_string(&paths).map_err(|error| Error::invalid(error.to_string()))?;
-    super::write(&place.join(format!("{format}.json")), &json)
+    let part = own("paths.json");
+    super::write(&part, &json)?;
+    fs::rename(&part, file(place, format, duration)).map_err(|error| Error::file(&part, &error))
 }

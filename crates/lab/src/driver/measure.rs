@@ -2,11 +2,13 @@
 
 use crate::{
     Error,
-    function::Function,
+    function::{Function, exponent},
+    model::lru::{Requests, hit_ratio},
     nbmp::Task,
-    task::{Part, Played},
+    task::{Part, Played, Sources},
 };
 use latemux_load::results::Run;
+use latemux_quantity::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,6 +66,16 @@ pub struct Measured {
     /// True if the generator of the load had too little processor time.
     #[serde(default)]
     pub is_generator_bound: bool,
+    /// The source bytes that went into responses of all origins.
+    #[serde(default)]
+    pub source_used: u64,
+    /// The bytes of media that all origins read from storage.
+    #[serde(default)]
+    pub source_read: u64,
+    /// The hit ratio that an LRU cache of the origin's size would have had, if titles had a Zipf
+    /// popularity.
+    #[serde(default)]
+    pub lru: Option<f64>,
     /// The resources that each function used, by its id.
     #[serde(default)]
     pub functions: BTreeMap<String, Resources>,
@@ -90,13 +102,18 @@ impl Measured {
         let parts = tasks.iter().map(|task| Ok((task, Part::read(folder, &task.id)?)));
         let parts: Vec<(&Task, Part)> = parts.collect::<Result<_, Error>>()?;
         let mut measured = Self::default();
+        let mut title_bytes = 0;
         let from = parts.iter().map(|(_, part)| part.measured_from).fold(0.0, f64::max);
         for ((task, part), id) in parts.iter().zip(ids) {
             measured.cached += part.cached;
             let Part { processor, memory, .. } = *part;
             measured.functions.insert(id.clone(), Resources { function: task.function, processor, memory });
             match task.function {
-                Function::Storage => measured.add_storage(part, from),
+                Function::Storage => {
+                    measured.add_storage(part, from);
+                    title_bytes = part.title_bytes;
+                }
+                Function::Origin => measured.add_sources(&part.sources, from),
                 Function::Link => {
                     let before = part.carried.iter().rfind(|state| state.time < from);
                     let end = part.carried.last().map_or(0, |state| state.bytes);
@@ -105,10 +122,18 @@ impl Measured {
                 }
                 Function::Load => measured.add_load(&folder.join(&task.id).join("results"))?,
                 Function::Player => measured.add_player(Played::read(&folder.join(&task.id), task)?),
-                Function::Origin | Function::Cache | Function::Balance => {}
+                Function::Cache | Function::Balance => {}
             }
         }
+        measured.lru = lru(tasks, title_bytes, measured.source_used);
         Ok(measured)
+    }
+
+    fn add_sources(&mut self, states: &[Sources], from: f64) {
+        let before = states.iter().rfind(|state| state.time < from);
+        let bytes = |of: fn(&Sources) -> u64| states.last().map_or(0, of) - before.map_or(0, of);
+        self.source_used += bytes(|state| state.used);
+        self.source_read += bytes(|state| state.read);
     }
 
     fn add_storage(&mut self, part: &Part, from: f64) {
@@ -157,13 +182,37 @@ impl Measured {
     /// Returns the processor seconds of all origins.
     pub fn origin_time(&self) -> f64 {
         let origins = self.functions.values().filter(|used| used.function == Function::Origin);
-        origins.map(|used| used.processor).sum()
+        origins.fold(0.0, |sum, used| sum + used.processor)
+    }
+
+    /// Returns the share of the source bytes in responses that came from the caches of origins.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let used = self.source_used as f64;
+        (used > 0.0).then(|| (1.0 - self.source_read as f64 / used).max(0.0))
     }
 
     /// Returns the bytes that clients received for each byte that storage sent, if it sent any.
     pub fn efficiency(&self) -> Option<f64> {
         (self.storage_bytes > 0).then(|| self.bytes as f64 / self.storage_bytes as f64)
     }
+}
+
+/// Returns the hit ratio of an LRU cache with the size of the origin's cache, empty at first, if
+/// players chose copies of a title by Zipf's law.
+fn lru(tasks: &[Task], title_bytes: u64, used: u64) -> Option<f64> {
+    let stated = |function, name: &str| {
+        let task = tasks.iter().find(|task| task.function == function)?;
+        task.parameters.get(name).map(String::as_str)
+    };
+    let exponent = exponent(stated(Function::Load, "popularity")?)?.parse().ok()?;
+    let titles = stated(Function::Load, "copies")?.parse().ok()?;
+    let ByteSize(cache) = stated(Function::Origin, "cache-memory")?.parse().ok()?;
+    let was_filled = stated(Function::Load, "before").is_some_and(|before| before != "none");
+    if title_bytes == 0 || used == 0 || was_filled {
+        return None;
+    }
+    let in_titles = |bytes: u64| bytes as f64 / title_bytes as f64;
+    Some(hit_ratio(&Requests { titles, exponent, count: in_titles(used) }, in_titles(cache)))
 }
 
 #[cfg(test)]
@@ -197,5 +246,51 @@ mod tests {
         let text = serde_json::to_string(&even).unwrap();
         assert_eq!(serde_json::from_str::<Measured>(&text).unwrap(), even);
         assert!(serde_json::from_str::<Measured>(&text.replace("startups", "starts")).is_err());
+    }
+
+    fn task(function: Function, parameters: &[(&str, &str)]) -> Task {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Task {
+            id: function.name().to_owned(),
+            function,
+            parameters: parameters.iter().map(own).collect(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn source_bytes_count_from_the_start_of_the_measured_load() {
+        let state = |time, used, read| Sources { time, used, read };
+        let states = [state(1.0, 0, 0), state(2.0, 100, 90), state(4.0, 300, 140)];
+        let bytes = |from| {
+            let mut measured = Measured::default();
+            measured.add_sources(&states, from);
+            measured.add_sources(&[], from);
+            (measured.source_used, measured.source_read, measured.hit_ratio())
+        };
+        assert_eq!(bytes(3.0), (200, 50, Some(0.75)));
+        assert_eq!(bytes(0.5), (300, 140, Some(1.0 - 140.0 / 300.0)));
+        assert_eq!(bytes(5.0), (0, 0, None));
+        // Bytes that were read in vain are no hits either.
+        let vain = Measured { source_used: 10, source_read: 11, ..Measured::default() };
+        assert_eq!(vain.hit_ratio(), Some(0.0));
+    }
+
+    #[test]
+    fn a_cache_is_compared_with_lru_if_titles_have_a_popularity() {
+        let expected = |load: &[(&str, &str)], origin: &[(&str, &str)], used| {
+            lru(&[task(Function::Origin, origin), task(Function::Load, load)], 1000, used)
+        };
+        let load = [("popularity", "zipf:0"), ("copies", "100")];
+        let origin = [("cache-memory", "25000")];
+        // 25 of 100 equally popular titles fit.
+        let found = expected(&load, &origin, 100_000_000_000).unwrap();
+        assert!((found - 0.25).abs() < 1e-3, "{found}");
+        assert!(expected(&load, &origin, 10_000).unwrap() < 0.05, "ten plays find hardly anything");
+        assert_eq!(expected(&load, &[], 1000), None);
+        assert_eq!(expected(&load, &origin, 0), None);
+        assert_eq!(expected(&[("popularity", "in-turn"), load[1]], &origin, 1000), None);
+        assert_eq!(expected(&[load[0], load[1], ("before", "same")], &origin, 1000), None);
     }
 }

@@ -1,7 +1,10 @@
 //! Records of measurements, one line of JSON each.
 
 use super::Measured;
-use crate::{Error, plan::Cell};
+use crate::{
+    Error,
+    plan::{Cell, Offered},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,6 +32,9 @@ pub struct Record {
     pub measured: Option<Measured>,
     /// The reason for a failure.
     pub error: Option<String>,
+    /// The load that was offered, if it had a fixed rate of requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
 }
 
 impl Record {
@@ -40,7 +46,7 @@ impl Record {
         let key = cell.key.clone();
         let experiment = cell.experiment.clone();
         let point = cell.point.clone();
-        Self { key, repeat, experiment, point, measured, error }
+        Self { key, repeat, experiment, point, measured, error, offered: cell.offered }
     }
 
     fn done(&self) -> Done {
@@ -176,6 +182,7 @@ mod tests {
             point: BTreeMap::from([("setup".to_owned(), setup.to_owned())]),
             graph: Graph::new(nodes, vec![connection]).unwrap(),
             key: "same".to_owned(),
+            offered: None,
         }
     }
 

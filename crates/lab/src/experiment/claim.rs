@@ -19,12 +19,25 @@ pub struct Claim {
     /// The values of axes by which the cells differ that it is divided by. Without them, the value
     /// itself is compared with the bounds.
     pub against: Option<BTreeMap<String, Scalar>>,
+    /// The model to which the values of the cells are fitted. The bounds are then those of R², the
+    /// coefficient of determination.
+    #[serde(default)]
+    pub fit: Option<Model>,
     /// The lower bound.
     pub at_least: Option<f64>,
     /// The upper bound.
     pub at_most: Option<f64>,
     /// The published finding.
     pub published: Option<String>,
+}
+
+/// A model of the values of cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Model {
+    /// The value is proportional to rate of requests × segment duration × bit rate, in all cells
+    /// that are not saturated.
+    #[serde(rename = "R × S × B")]
+    Offered,
 }
 
 /// A published table.
@@ -83,11 +96,17 @@ pub enum Quantity {
     /// The processor time of all origins for each byte to clients.
     #[serde(rename = "origin s/GB")]
     OriginTime,
+    /// The share of the source bytes in responses that the range caches of all origins had.
+    #[serde(rename = "hit ratio")]
+    HitRatio,
+    /// That share, divided by the one that an LRU cache of the same size would have had.
+    #[serde(rename = "hit ratio / LRU")]
+    HitRatioByLru,
 }
 
 impl Quantity {
     /// All quantities, in the order of columns.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::RequestRate,
         Self::ByteRate,
         Self::Latency,
@@ -101,6 +120,8 @@ impl Quantity {
         Self::Efficiency,
         Self::Cached,
         Self::OriginTime,
+        Self::HitRatio,
+        Self::HitRatioByLru,
     ];
 
     /// Returns the name in files and tables.
@@ -119,6 +140,8 @@ impl Quantity {
             Self::Efficiency => "efficiency",
             Self::Cached => "cached MB",
             Self::OriginTime => "origin s/GB",
+            Self::HitRatio => "hit ratio",
+            Self::HitRatioByLru => "hit ratio / LRU",
         }
     }
 }
@@ -136,6 +159,9 @@ impl Claim {
         for (axis, value) in self.of.iter().chain(self.against.iter().flatten()) {
             let within = |error: Error| error.within(&format!("claim '{}'", self.text));
             super::check_value(matrix, axis, value).map_err(within)?;
+        }
+        if self.fit.is_some() && self.against.is_some() {
+            return refused("fit and against exclude each other");
         }
         match (self.at_least, self.at_most) {
             (None, None) => refused("needs at_least or at_most"),

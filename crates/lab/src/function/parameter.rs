@@ -15,6 +15,9 @@ const MAX_ROUND_TRIP: Duration = Duration::from_secs(10);
 /// The largest size.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// The largest cache.
+const MAX_CACHE: u64 = 1 << 40;
+
 /// The largest exponent of Zipf's law, which is that of `latemux load --zipf`.
 const MAX_EXPONENT: f64 = 10.0;
 
@@ -37,6 +40,8 @@ pub(super) enum Value {
     Rate,
     /// A size in bytes such as `160kB`.
     Bytes,
+    /// The size of a cache, such as `1GiB`.
+    CacheSize,
     /// A percentage from `0%` to `100%`.
     Percentage,
     /// The popularity of titles: `in-turn`, or `zipf:` with an exponent.
@@ -66,10 +71,8 @@ impl Value {
             Self::Duration => at_most(text, MAX_DURATION),
             Self::RoundTrip => at_most(text, MAX_ROUND_TRIP),
             Self::Rate => text.parse::<BitRate>().map(|_| ()),
-            Self::Bytes => {
-                let size = text.parse::<ByteSize>().ok().filter(|size| (1..=MAX_BYTES).contains(&size.0));
-                size.map(|_| ()).ok_or_else(|| "not a size from 1 byte to 16 MiB".to_owned())
-            }
+            Self::Bytes => size(text, MAX_BYTES, "16 MiB"),
+            Self::CacheSize => size(text, MAX_CACHE, "1 TiB"),
             Self::Percentage => fraction(text).map(|_| ()),
             Self::Popularity if text == "in-turn" => Ok(()),
             Self::Popularity => exponent(text)
@@ -91,6 +94,12 @@ pub(crate) fn fraction(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
     percent.map(|percent| percent / 100.0).ok_or_else(|| "not a percentage from 0% to 100%".to_owned())
+}
+
+/// Checks that a text is a size of at most `most` bytes.
+fn size(text: &str, most: u64, name: &str) -> Result<(), String> {
+    let size = text.parse::<ByteSize>().ok().filter(|size| (1..=most).contains(&size.0));
+    size.map(|_| ()).ok_or_else(|| format!("not a size from 1 byte to {name}"))
 }
 
 /// Checks that a text is a duration of at most `most`.

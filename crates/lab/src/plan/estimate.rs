@@ -39,7 +39,13 @@ impl Estimate {
         let mut cached = 0;
         for plan in plans {
             let largest = plan.titles.values().map(Title::bytes).max().unwrap_or(0);
-            let copies = plan.cells.iter().filter_map(|cell| copies(cell.graph.client()?)).max().unwrap_or(1);
+            // The caches of origins are in memory.
+            let cells = plan
+                .cells
+                .iter()
+                .filter(|cell| cell.graph.nodes().iter().any(|node| node.function == Function::Cache));
+            let copies = cells.map(|cell| cell.graph.client().and_then(copies).unwrap_or(1)).max();
+            let copies = copies.unwrap_or(0);
             cached = cached.max(largest * copies * COPIES);
             titles.extend(&plan.titles);
             let cells: Duration = plan.cells.iter().map(|cell| cell_time(&cell.graph, plan)).sum();

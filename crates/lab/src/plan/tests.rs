@@ -216,6 +216,9 @@ fn time_and_disk_are_known_beforehand() {
     let copied = planned(&EXPERIMENT.replace("layout = 'fmp4'", "layout = 'fmp4', copies = 4")).unwrap();
     let copied = Estimate::of(&[copied]);
     assert_eq!((copied.time, copied.disk), (Duration::from_secs(34) * 16, 13 * 7_500_000));
+    // The caches of origins are in memory, and there is no other.
+    let memory = planned(&EXPERIMENT.replace("'plain', 'cached'", "'plain'")).unwrap();
+    assert_eq!(Estimate::of(&[memory]).disk, 7_500_000);
     let longer = EXPERIMENT.replace("kind = 'list'", "kind = 'list', before = 'same', duration = '30s'");
     let estimate = Estimate::of(&[planned(&longer).unwrap()]);
     assert_eq!(estimate.time, Duration::from_millis(41_500) * 16);
@@ -257,4 +260,61 @@ fn a_part_of_the_cells_and_of_the_durations_can_be_chosen() {
     let none = Extent { only: BTreeMap::from([("connections".to_owned(), Vec::new())]), ..extent };
     let error = plan(&path, &Library::beside(&path), &conditions(), &none).unwrap_err().to_string();
     assert!(error.ends_with("no cell has the chosen values of axes"), "{error}");
+}
+
+/// The parameter of a function in the only cell of an experiment.
+fn parameter(planned: &Planned, id: &str, name: &str) -> Option<String> {
+    let [cell] = &planned.cells[..] else { panic!("{} cells", planned.cells.len()) };
+    let node = cell.graph.nodes().iter().find(|node| node.id == id).unwrap();
+    node.parameters.get(name).cloned()
+}
+
+/// Returns an experiment with one cell.
+fn single(load: &str, origin: &str) -> Planned {
+    let text = EXPERIMENT
+        .replace("kind = 'list', connections = '$connections'", load)
+        .replace("\nload", &format!("\norigin = {{ {origin} }}\nload"))
+        .replace("['plain', 'cached']", "['plain']")
+        .replace("['dash', 'hls']", "['dash']")
+        .replace("connections = [1, 10]", "");
+    planned(&text).unwrap()
+}
+
+#[test]
+fn a_fixed_rate_offers_requests_of_a_size_that_follows_from_duration_and_bit_rate() {
+    let load = "kind = 'list', connections = 1, rate = 20, duration = '10s'";
+    let fixed = single(load, "segment-duration = '8s'");
+    // 20 requests of 8 s at 1 Mbit/s.
+    assert_eq!(fixed.cells[0].offered, Some(Offered { requests: 20.0, bytes: 20_000_000.0 }));
+    // 7 whole segments of 60 s, of video and of audio.
+    assert_eq!(parameter(&fixed, "load", "segments").as_deref(), Some("14"));
+    assert_eq!(parameter(&fixed, "load", "segment-duration").as_deref(), Some("8s"));
+    assert_eq!(fixed.durations, BTreeSet::from(["8s".to_owned()]));
+    let default = single(load, "cores = 1");
+    assert_eq!(default.cells[0].offered, Some(Offered { requests: 20.0, bytes: 10_000_000.0 }));
+    assert_eq!(parameter(&default, "load", "segments").as_deref(), Some("30"));
+    assert_eq!((parameter(&default, "load", "segment-duration"), default.durations.len()), (None, 0));
+    // These loads read the manifest of the origin.
+    let players = single("kind = 'sequence', connections = 1", "segment-duration = '8s'");
+    assert_eq!(parameter(&players, "load", "segment-duration"), None);
+    assert_eq!((players.cells[0].offered, players.durations.len()), (None, 0));
+    let before = single("kind = 'sequence', connections = 1, before = 'hls'", "segment-duration = '8s'");
+    assert_eq!(parameter(&before, "load", "segment-duration").as_deref(), Some("8s"));
+}
+
+#[test]
+fn a_cache_can_have_the_size_of_a_part_of_all_titles() {
+    let load = "kind = 'sequence', connections = 1";
+    let size = |origin: &str| parameter(&single(load, origin), "origin", "cache-memory");
+    // 5 % of 60 s at 1 Mbit/s.
+    assert_eq!(size("cache-memory = '5%'").as_deref(), Some("375000"));
+    assert_eq!(size("cache-memory = '1GiB'").as_deref(), Some("1GiB"));
+    assert_eq!(size("cores = 1"), None);
+    let copied = EXPERIMENT
+        .replace("layout = 'fmp4'", "layout = 'fmp4', copies = 40")
+        .replace("\nload", "\norigin = { cache-memory = '5%' }\nload");
+    let cell = &planned(&copied).unwrap().cells[0];
+    let origin = cell.graph.nodes().iter().find(|node| node.id == "origin").unwrap();
+    assert_eq!(origin.parameters["cache-memory"], "15000000");
+    refused(&copied.replace("5%", "5 %%"), "cache-memory = '5 %%': not a size");
 }

@@ -1,7 +1,10 @@
 //! A summary as CSV (RFC 4180).
 
-use super::{Cell, cells};
-use crate::{driver::Record, experiment::Quantity};
+use super::{Cell, cells, scaling::Scaling};
+use crate::{
+    driver::Record,
+    experiment::{Claim, Quantity},
+};
 use latemux_load::report::Estimate;
 use std::fmt::Write as _;
 
@@ -36,6 +39,32 @@ fn line(text: &mut String, cell: &Cell<'_>) {
     text.push('\n');
 }
 
+/// The columns of [`fit`].
+pub(super) const FIT_COLUMNS: &str = "experiment,claim,a,± a,cell,offered requests/s,R × S × B MB/s,\
+                                  served requests/s,value,± value,origin processors,saturated\n";
+
+/// Writes a line of CSV (RFC 4180) for each cell of a fit.
+pub(super) fn fit(text: &mut String, experiment: &str, claim: &Claim, scaling: &Scaling) {
+    let number = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.4}"));
+    let factor = format!("{:.4},{}", scaling.factor.mean, number(scaling.factor.half_width));
+    for cell in &scaling.cells {
+        let _ = writeln!(
+            text,
+            "{},{},{factor},{},{},{:.4},{:.4},{:.4},{},{:.4},{}",
+            quoted(experiment),
+            quoted(&claim.text),
+            quoted(&cell.name),
+            cell.requests,
+            cell.offered,
+            cell.served,
+            cell.value.mean,
+            number(cell.value.half_width),
+            cell.processors,
+            u8::from(cell.is_saturated)
+        );
+    }
+}
+
 /// Returns a text as a field of CSV (RFC 4180).
 fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
@@ -48,7 +77,10 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{measured, record};
+    use crate::report::{
+        scaling::OfferedCell,
+        tests::{measured, record},
+    };
 
     /// Returns the fields of a line by the names of their columns.
     fn field<'a>(text: &'a str, line: usize, name: &str) -> &'a str {
@@ -81,5 +113,31 @@ mod tests {
         let text = csv(&[(0, record(0, "a", Some(cached)))]);
         assert_eq!((field(&text, 1, "MB/s"), field(&text, 1, "± MB/s")), ("0.500", ""));
         assert_eq!(field(&text, 1, "efficiency"), "");
+    }
+
+    #[test]
+    fn each_cell_of_a_fit_is_a_line() {
+        let estimate = |mean| Estimate { count: 3, mean, deviation: Some(0.0), half_width: Some(0.25) };
+        let cell = |name: &str, is_saturated| OfferedCell {
+            name: name.to_owned(),
+            requests: 10.0,
+            offered: 40.0,
+            served: 9.9,
+            value: estimate(20.0),
+            processors: 0.5,
+            is_saturated,
+        };
+        let scaling = Scaling {
+            factor: estimate(0.5),
+            cells: vec![cell("rate 10, size 1", false), cell("rate 9", true)],
+        };
+        let claim: Claim = toml::from_str("text = 'x'\nvalue = 'MB/s'\nat_least = 0.98").unwrap();
+        let mut text = FIT_COLUMNS.to_owned();
+        fit(&mut text, "b2, scaled", &claim, &scaling);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0].split(',').count()), (3, 12), "{text}");
+        let start = "\"b2, scaled\",x,0.5000,0.2500,";
+        assert_eq!(lines[1], format!("{start}\"rate 10, size 1\",10,40.0000,9.9000,20.0000,0.2500,0.5000,0"));
+        assert_eq!(lines[2], format!("{start}rate 9,10,40.0000,9.9000,20.0000,0.2500,0.5000,1"));
     }
 }

@@ -2,10 +2,12 @@
 
 use super::{
     Cell, JudgedClaim, Natural, Run, Verdict, cells,
+    fits::fits,
     plot::{Mean, Series, bars, colour, escaped, lines, number},
+    table::{end, start},
 };
 use crate::{
-    experiment::{Published, Quantity, SETUP},
+    experiment::{Model, Published, Quantity, SETUP},
     machine::Machine,
 };
 use latemux_load::report::Estimate;
@@ -105,6 +107,7 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
         let _ =
             writeln!(html, "<p class=\"quiet\">{description} {} times each, {scale}.</p>", outline.repeats);
         claims(html, &verdicts);
+        fits(html, &verdicts);
         html.push_str("<div class=\"beside\">\n");
         outline.published.iter().for_each(|published| figures(html, published));
         html.push_str("</div>\n");
@@ -137,13 +140,14 @@ fn claims(html: &mut String, verdicts: &[JudgedClaim]) {
     }
     let head = ["Claim", "Value", "Measured", "95 % interval", "Bound", "Published", "Blocks", "Verdict"];
     start(html, "Claims", &head);
-    for JudgedClaim { claim, verdict, interval, blocks } in verdicts {
+    for JudgedClaim { claim, verdict, interval, blocks, .. } in verdicts {
         let bound = |sign: &str, bound: Option<f64>| bound.map(|bound| format!("{sign} {bound}"));
         let bounds = [bound("≥", claim.at_least), bound("≤", claim.at_most)];
         let bounds: Vec<String> = bounds.into_iter().flatten().collect();
-        let value = match claim.against {
-            Some(_) => format!("ratio of {}", claim.value),
-            None => claim.value.to_string(),
+        let value = match (&claim.against, claim.fit) {
+            (_, Some(Model::Offered)) => format!("R² of {}", claim.value),
+            (Some(_), None) => format!("ratio of {}", claim.value),
+            (None, None) => claim.value.to_string(),
         };
         let [mean, low, high] =
             interval.map_or([const { String::new() }; 3], |interval| interval.map(number));
@@ -332,24 +336,6 @@ fn functions(html: &mut String, cells: &[&Cell<'_>]) {
     end(html);
 }
 
-/// Starts a table in a frame in which it can be scrolled.
-fn start(html: &mut String, caption: &str, head: &[&str]) {
-    let caption = escaped(caption);
-    let _ = writeln!(
-        html,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\
-         <table>\n<caption>{caption}</caption>\n<thead><tr>"
-    );
-    for name in head {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(name));
-    }
-    html.push_str("</tr></thead>\n<tbody>\n");
-}
-
-fn end(html: &mut String) {
-    html.push_str("</tbody>\n</table>\n</div>\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,6 +343,7 @@ mod tests {
         driver::Measured,
         experiment::Claim,
         outline::Outline,
+        plan::Offered,
         report::tests::{measured, record},
     };
 
@@ -405,6 +392,39 @@ mod tests {
             assert!(page.contains(expected), "{expected}\n{page}");
         }
         assert!(!page.contains("<script") && !page.contains("@import") && !page.contains("http"), "{page}");
+    }
+
+    #[test]
+    fn a_fit_has_a_plot_and_its_saturated_cells() {
+        let mut run = run();
+        let claim =
+            toml::from_str("text = 'proportional'\nvalue = 'MB/s'\nfit = 'R × S × B'\nat_least = 0.98");
+        run.outlines.get_mut("cold").unwrap().claims = vec![claim.unwrap()];
+        let cells = [(1.0, 1), (2.0, 2), (4.0, 4), (9.0, 5)];
+        run.records = (0..3)
+            .flat_map(|repeat| {
+                cells.map(|(offered, sent)| {
+                    let mut record = record(repeat, "a", Some(measured(2_000_000 * sent)));
+                    record.point.insert("rate".to_owned(), offered.to_string());
+                    // The last one serves 2 of 3 requests per second.
+                    let requests = if offered > 8.0 { 3.0 } else { 2.0 };
+                    record.offered = Some(Offered { requests, bytes: offered * 1e6 });
+                    (0, record)
+                })
+            })
+            .collect();
+        let page = page(&run);
+        for expected in [
+            "<td>R² of MB/s</td><td>1.000</td>",
+            "<td class=\"text\">proportional</td><td>1.00</td><td>4</td><td>1</td><td>4.00</td>",
+            "<td class=\"text\">rate 9, setup a</td><td>3</td><td>2.00</td><td>5.00</td>",
+            "hollow: saturated",
+        ] {
+            assert!(page.contains(expected), "{expected}\n{page}");
+        }
+        assert_eq!(page.matches("<circle").count(), 4 + 4, "in the fit, and as lines by rate: {page}");
+        let csv = run.fits().unwrap();
+        assert_eq!(csv.lines().count(), 5, "{csv}");
     }
 
     #[test]

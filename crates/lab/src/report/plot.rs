@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 
 /// The width of a plot, in units of its own.
-const WIDTH: f64 = 440.0;
+pub(super) const WIDTH: f64 = 440.0;
 
 /// The height of a plot of lines.
-const HEIGHT: f64 = 220.0;
+pub(super) const HEIGHT: f64 = 220.0;
 
 /// The space for numbers at the left of a plot of lines.
-const LEFT: f64 = 44.0;
+pub(super) const LEFT: f64 = 44.0;
 
 /// The space above, and at the right of, a plot.
-const EDGE: f64 = 12.0;
+pub(super) const EDGE: f64 = 12.0;
 
 /// The space for numbers below a plot.
-const BELOW: f64 = 22.0;
+pub(super) const BELOW: f64 = 22.0;
 
 /// The height of a bar with the space around it.
 const ROW: f64 = 22.0;
@@ -160,7 +160,8 @@ pub(super) fn bars(rows: &[(&str, Mean)], label: &str) -> String {
     svg + "</svg>"
 }
 
-fn open(height: f64, label: &str) -> String {
+/// Opens a plot.
+pub(super) fn open(height: f64, label: &str) -> String {
     let label = escaped(label);
     format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{label}\">")
 }

@@ -1,6 +1,9 @@
 //! Verdicts: what the results say about a claim.
 
-use super::value;
+use super::{
+    scaling::{self, Scaling},
+    value::value,
+};
 use crate::{
     driver::Record,
     experiment::{Claim, Quantity, Scalar},
@@ -22,6 +25,8 @@ pub struct JudgedClaim {
     pub interval: Option<[f64; 3]>,
     /// The number of blocks that have a value.
     pub blocks: usize,
+    /// The fit, if the claim is about one.
+    pub scaling: Option<Scaling>,
 }
 
 /// The verdict about a claim.
@@ -53,20 +58,26 @@ type Block<'a> = BTreeMap<&'a BTreeMap<String, String>, f64>;
 /// Decides a claim of an experiment.
 ///
 /// Each block gives one value. A claim with `against` compares cells within the block: the value
-/// is the geometric mean of their ratios, or the ratio of their sums if a ratio is not above 0.
-/// Without `against` it is that of the cell that is furthest from fulfilling the claim. The
-/// interval is Student's t over blocks, for ratios and efficiencies of the logarithm.
+/// is the geometric mean of their ratios, or the ratio of their sums if a ratio is not above 0. The
+/// value of a claim with `fit` is the coefficient of determination of the fit to the block. Without
+/// either it is that of the cell that is furthest from fulfilling the claim. The interval is
+/// Student's t over blocks: for ratios and efficiencies of the logarithm, for fits of the logarithm
+/// of the unexplained share.
 pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> JudgedClaim {
-    let mut blocks: BTreeMap<(usize, u32), Block<'_>> = BTreeMap::new();
-    for (machine, record) in records.iter().filter(|(_, record)| record.experiment == experiment) {
-        let measured = record.measured.as_ref().and_then(|measured| value(claim.value, measured));
-        if let Some(value) = measured {
-            blocks.entry((*machine, record.repeat)).or_default().insert(&record.point, value);
-        }
-    }
-    let values: Vec<f64> = blocks.values().filter_map(|block| of_block(claim, block)).collect();
-    let is_ratio = claim.against.is_some() || claim.value == Quantity::Efficiency;
-    let interval = interval(&values, is_ratio);
+    let own = records.iter().filter(|(_, record)| record.experiment == experiment);
+    let (values, interval, scaling) = if claim.fit.is_some() {
+        let chosen = own.filter(|(_, record)| has(&record.point, &claim.of));
+        let chosen: Vec<(usize, &Record)> = chosen.map(|(machine, record)| (*machine, record)).collect();
+        let (values, scaling) = scaling::fit(claim, &chosen);
+        let interval = scaling::interval(&values);
+        (values, interval, scaling)
+    } else {
+        let values = of_blocks(claim, own);
+        let is_ratio =
+            claim.against.is_some() || matches!(claim.value, Quantity::Efficiency | Quantity::HitRatioByLru);
+        let interval = interval(&values, is_ratio);
+        (values, interval, None)
+    };
     let verdict = match interval {
         Some([_, low, high]) if values.len() >= FEWEST_BLOCKS => {
             let least = claim.at_least.unwrap_or(f64::NEG_INFINITY);
@@ -81,7 +92,19 @@ pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)
         }
         _ => Verdict::Open,
     };
-    JudgedClaim { claim: claim.clone(), verdict, interval, blocks: values.len() }
+    JudgedClaim { claim: claim.clone(), verdict, interval, blocks: values.len(), scaling }
+}
+
+/// Returns the value of a claim in each block that has one.
+fn of_blocks<'a>(claim: &Claim, records: impl Iterator<Item = &'a (usize, Record)>) -> Vec<f64> {
+    let mut blocks: BTreeMap<(usize, u32), Block<'_>> = BTreeMap::new();
+    for (machine, record) in records {
+        let measured = record.measured.as_ref().and_then(|measured| value(claim.value, measured));
+        if let Some(value) = measured {
+            blocks.entry((*machine, record.repeat)).or_default().insert(&record.point, value);
+        }
+    }
+    blocks.values().filter_map(|block| of_block(claim, block)).collect()
 }
 
 /// Returns the value of a claim in one block.
@@ -128,7 +151,11 @@ fn interval(values: &[f64], of_logarithms: bool) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{measured, record};
+    use crate::{
+        experiment::Model,
+        plan::Offered,
+        report::tests::{measured, record},
+    };
 
     fn claim(against: Option<&str>, at_least: Option<f64>, at_most: Option<f64>) -> Claim {
         let text = |against: &str| format!("against = {{ setup = '{against}' }}\n");
@@ -193,6 +220,35 @@ mod tests {
         let claim = Claim { value: Quantity::Efficiency, ..claim(None, Some(0.98), None) };
         let [mean, low, _] = decide(&claim, "cold", &records).interval.unwrap();
         assert!((mean - 100.0).abs() < 1e-6 && low > 0.0, "{mean} {low}");
+    }
+
+    /// Makes blocks of four cells at fixed rates, which send the offered load times a factor.
+    fn offered(factors: [f64; 4]) -> Vec<(usize, Record)> {
+        let cell = |repeat: u32, (at, factor): (u32, f64)| {
+            let offered = f64::from(at) * 1e6;
+            let bytes = (2.0 * factor * offered * f64::from(100 + repeat)).to_string();
+            let mut record = record(repeat, "a", Some(measured(bytes.parse().unwrap())));
+            record.point.insert("rate".to_owned(), at.to_string());
+            record.offered = Some(Offered { requests: 2.0, bytes: offered });
+            (0, record)
+        };
+        let block = |repeat| (1..).zip(factors).map(move |one| cell(repeat, one));
+        (0..3).flat_map(block).collect()
+    }
+
+    #[test]
+    fn a_fit_is_decided_by_what_it_explains() {
+        let fit = Claim { fit: Some(Model::Offered), ..claim(None, Some(0.98), None) };
+        let verdict = |factors| decide(&fit, "cold", &offered(factors));
+        let exact = verdict([1.0, 1.0, 1.0, 1.0]);
+        assert_eq!((exact.verdict, exact.blocks), (Verdict::Holds, 3));
+        let scaling = exact.scaling.unwrap();
+        // 100, 101 and 102 in three blocks.
+        assert!((scaling.factor.mean - 101.0).abs() < 0.01 && scaling.cells.len() == 4, "{scaling:?}");
+        assert_eq!(verdict([1.0, 3.0, 0.3, 1.0]).verdict, Verdict::Contradicts);
+        let two = &offered([1.0; 4])[..8];
+        assert_eq!(decide(&fit, "cold", two).verdict, Verdict::Open);
+        assert_eq!(decide(&fit, "cold", &blocks(&[(1, 1), (1, 1), (1, 1)])).scaling, None);
     }
 
     #[test]

@@ -40,7 +40,11 @@ pub(super) fn run(
     let format = parameter("format");
     let copies = task.parameters.get("copies").and_then(|copies| copies.parse::<usize>().ok());
     let urls = |format: &str| -> Result<CopiedPaths, Error> {
-        let paths = Paths::read(&place.content, parameter("title"), format)?;
+        let duration = task.parameters.get("segment-duration").map(String::as_str);
+        let mut paths = Paths::read(&place.content, parameter("title"), format, duration)?;
+        if let Some(segments) = task.parameters.get("segments").and_then(|segments| segments.parse().ok()) {
+            paths.segments.truncate(segments);
+        }
         Ok(match copies {
             Some(copies) => paths.copied(copies),
             None => paths.into(),
@@ -68,9 +72,12 @@ pub(super) fn run(
         _ => vec![format!("--players={connections}")],
     };
     let stated = |name: &str| task.parameters.get(name).map(|value| format!("--{name}={value}"));
-    let flags = ["requests", "duration", "ramp", "streams", "chunk", "competing", "abr"];
+    let flags = ["requests", "rate", "duration", "ramp", "streams", "chunk", "competing", "abr"];
     arguments.extend(flags.into_iter().filter_map(stated));
     arguments.extend(exponent(parameter("popularity")).map(|exponent| format!("--zipf={exponent}")));
+    // Each block makes random choices of its own.
+    let repeat = task.id.rsplit_once("-r").and_then(|(_, repeat)| repeat.parse::<u32>().ok());
+    arguments.extend(repeat.map(|repeat| format!("--seed={repeat}")));
     if arguments[0] == "--single" && stated("requests").is_none() && stated("duration").is_none() {
         arguments.push(format!("--requests={}", urls.len()));
     }

@@ -1,5 +1,6 @@
 //! The part of a cell's results that one task has measured.
 
+use super::Sources;
 use crate::{Error, function::Function, http, machine::own_ticks};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -23,6 +24,12 @@ pub struct Part {
     pub responses: Vec<Response>,
     /// The bytes that a link has carried to its reader, as they grew.
     pub carried: Vec<Carried>,
+    /// The source bytes that an origin has read and used, as they grew.
+    #[serde(default)]
+    pub sources: Vec<Sources>,
+    /// The bytes of the media files of the title, in the part of a storage.
+    #[serde(default)]
+    pub title_bytes: u64,
     /// The time at which the measured load began, in seconds since 1970.
     pub measured_from: f64,
     /// The processor time of the function in seconds.

@@ -97,7 +97,7 @@ pub(super) fn run(
     let script = script.ok_or_else(|| lacking("a player runs only in `latemux lab run`"))?;
     let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
     let own = place.own(&task.id);
-    let paths = Paths::read(&place.content, parameter("title"), parameter("format"))?;
+    let paths = Paths::read(&place.content, parameter("title"), parameter("format"), None)?;
     let is_warm = parameter("before") == "same";
     if is_warm {
         fill(&paths.segments, input, &own, place, stop)?;

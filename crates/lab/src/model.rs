@@ -1,0 +1,4 @@
+//! Models that results are compared with.
+
+pub mod fit;
+pub mod lru;
