@@ -88,7 +88,11 @@ fn main() -> std::io::Result<()> {
     seeds("cost", &costly())?;
     seeds("proxy_header", &proxy_headers())?;
     seeds("responses", &responses())?;
-    seeds("restore", &[("plain", restorable(false)), ("reordered", restorable(true))])?;
+    let open_ended = without_moov_size(restorable(false));
+    seeds(
+        "restore",
+        &[("plain", restorable(false)), ("reordered", restorable(true)), ("open-ended", open_ended)],
+    )?;
     let avc = describable(0, &avc());
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
@@ -316,6 +320,13 @@ fn restorable(reordered: bool) -> Vec<u8> {
     }
     out.extend(vec![7; if reordered { 200 } else { 130 }]);
     out
+}
+
+/// Lets the `moov` of an input of the target `restore` reach to the end of the init segment.
+fn without_moov_size(mut input: Vec<u8>) -> Vec<u8> {
+    let kind = input.windows(4).position(|bytes| bytes == b"moov").expect("a moov");
+    input[kind - 4..kind].fill(0);
+    input
 }
 
 fn locate(object: &[u8]) -> MediaIndex {

@@ -57,8 +57,8 @@ pub enum RestoreError {
     /// than bytes.
     #[error("the samples overlap, or there are more samples than bytes")]
     Overlapping,
-    /// Times or sizes of a fragment are larger than a fragment can state.
-    #[error("a fragment has times or offsets that are too large")]
+    /// Times or sizes are larger than the file can state.
+    #[error("the init segment or a fragment has times, sizes or offsets that are too large")]
     TooLarge,
 }
 
@@ -77,9 +77,9 @@ pub fn restore(init: &Bytes, segments: &Bytes) -> Result<Restored, RestoreError>
     let layered: Vec<LayeredTrack> = movie.tracks.iter().flatten().filter_map(LayeredTrack::of).collect();
     let mut out = Vec::with_capacity(init.len() + segments.len());
     if let Ok(ftyp) = file.find(b"ftyp") {
-        out.extend_from_slice(&ftyp.raw());
+        put_sized(&ftyp.raw(), &mut out)?;
     }
-    out.extend_from_slice(&moov.raw());
+    put_sized(&moov.raw(), &mut out)?;
     let mut restored = Restored { file: Bytes::new(), kept: 0, lost: 0, reduced: 0 };
     let mut budget = Budget::of(segments.len());
     let mut at = 0;
@@ -103,6 +103,20 @@ pub fn restore(init: &Bytes, segments: &Bytes) -> Result<Restored, RestoreError>
     }
     restored.file = out.into();
     Ok(restored)
+}
+
+/// Appends a box. One that reaches to the end of its file gets a size (ISO/IEC 14496-12 §4.2.2),
+/// because fragments follow it here.
+fn put_sized(raw: &[u8], out: &mut Vec<u8>) -> Result<(), RestoreError> {
+    let size = u32::try_from(raw.len()).map_err(|_| RestoreError::TooLarge)?;
+    match raw.strip_prefix(&[0; 4]) {
+        Some(rest) => {
+            out.put_u32(size);
+            out.extend_from_slice(rest);
+        }
+        None => out.extend_from_slice(raw),
+    }
+    Ok(())
 }
 
 /// Returns the header of the box at an offset, and its end if it has one. Returns `None` behind the
