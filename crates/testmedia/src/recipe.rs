@@ -19,7 +19,7 @@ pub fn folder() -> PathBuf {
 
 /// Runs ffmpeg with `args`, split at white space, and adds the output file. The file is made once
 /// and kept under a name that depends on the arguments. Concurrent callers each make their own, and
-/// the last rename wins.
+/// the first one wins: a file that a test has read is never replaced.
 pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let folder = folder();
@@ -30,7 +30,9 @@ pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
         let exact = "-fflags +bitexact -flags:v +bitexact -flags:a +bitexact".split(' ').map(str::to_owned);
         let args = args.split_whitespace().map(str::to_owned).chain(exact);
         ffmpeg(args.chain([part.to_string_lossy().into_owned()]));
-        fs::rename(&part, &path).expect("same folder");
+        let linked = fs::hard_link(&part, &path);
+        assert!(linked.is_ok() || path.exists(), "{}: {linked:?}", path.display());
+        fs::remove_file(&part).expect("it was just made");
     }
     path
 }
