@@ -167,6 +167,7 @@ impl Config {
         }
         set(&mut self.storage.streams, flags.storage_streams);
         set(&mut self.storage.chunk, flags.storage_chunk.map(|size| size.0));
+        set(&mut self.storage.gap, flags.storage_gap.map(|span| span.0));
         flags.storage.apply(&mut self.storage);
     }
 
@@ -357,8 +358,9 @@ mod tests {
         let mut config = Config::default();
         config.apply(&flags("latemux serve x --storage-streams 8 --storage-chunk 1MiB"));
         assert_eq!((config.storage.streams, config.storage.chunk), (StreamCount::AtMost(8), 1 << 20));
-        config.apply(&flags("latemux serve x --storage-streams auto"));
+        config.apply(&flags("latemux serve x --storage-streams auto --storage-gap 50ms"));
         assert_eq!(config.storage.streams, StreamCount::Auto);
+        assert_eq!(config.storage.gap, std::time::Duration::from_millis(50));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) struct ServeFlags {
     #[arg(
         long,
         value_name = "N",
-        help = with_default("Most requests among which a long read is split, or auto. More than 1 can be faster if storage is far away", Options::default().streams)
+        help = with_default("Most requests among which a long read is split. More than 1 can be faster if storage is far away; auto measures that", Options::default().streams)
     )]
     pub(crate) storage_streams: Option<StreamCount>,
     #[arg(
@@ -97,6 +97,12 @@ pub(crate) struct ServeFlags {
         help = with_default("Smallest part into which --storage-streams splits a read", ByteSize(Options::default().chunk))
     )]
     pub(crate) storage_chunk: Option<ByteSize>,
+    #[arg(
+        long,
+        value_name = "DURATION",
+        help = with_default("Pause between the end of such a part and the next request on the same stream", TimeSpan(Options::default().gap))
+    )]
+    pub(crate) storage_gap: Option<TimeSpan>,
     #[command(flatten)]
     pub(crate) storage: StorageFlags,
 }

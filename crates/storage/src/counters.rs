@@ -66,9 +66,9 @@ counters! {
     ranges_ignored,
     /// Current: requests among which long reads are split; 0 until one has been measured.
     streams,
-    /// Current: average throughput of long reads with one request, in bytes per second.
+    /// Current: median throughput of long reads with one request, in bytes per second.
     rate_of_one,
-    /// Current: average throughput of long reads with `streams` requests, in bytes per second.
+    /// Current: median throughput of long reads with `streams` requests, in bytes per second.
     rate_of_streams,
     /// Current: 1 while this storage counts as failing, so that its mirrors are asked first.
     suspended,

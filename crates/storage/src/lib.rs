@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod counters;
 #[cfg(any(test, feature = "testing"))]
 pub mod counting;
+mod distance;
 pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fault;

@@ -61,12 +61,17 @@ pub struct Options {
     pub hedge_after: Duration,
     /// Most requests among which a long read of a known version is split. Its parts, called chunks,
     /// are requested at once. The number grows only while this makes reads faster, compared with
-    /// one request. `"auto"` splits reads among up to 4 requests if storage takes at least 10 ms to
-    /// respond. 1 splits none. Reads from a folder are not split. Since 0.2.0.
+    /// one request. `"auto"` splits reads among up to 16 requests if the round trip to storage
+    /// takes at least 10 ms. 1 splits none. Reads from a folder are not split. Since 0.2.0.
     pub streams: StreamCount,
     /// Least size of a chunk. Only reads of at least two chunks are split. Since 0.2.0.
     #[serde(with = "ByteSize")]
     pub chunk: u64,
+    /// Pause between the end of a chunk and the next request on the same stream, which leaves room
+    /// for other traffic. With a pause, chunks are `chunk` long. With `0s`, chunks are as long as
+    /// possible, and most streams read only one. Since 0.2.0.
+    #[serde(with = "TimeSpan")]
+    pub gap: Duration,
     /// A storage with the same objects, which is used if the served one fails. Other settings are
     /// those of `[storage]`.
     pub mirror: Vec<MirrorOptions>,
@@ -108,8 +113,9 @@ impl Default for Options {
             max_in_flight: 512,
             queue_timeout: Duration::from_secs(10),
             hedge_after: Duration::ZERO,
-            streams: StreamCount::AtMost(1),
-            chunk: 512 << 10,
+            streams: StreamCount::Auto,
+            chunk: 128 << 10,
+            gap: Duration::ZERO,
             mirror: Vec::new(),
             s3: S3Overrides::default(),
             registry: Registry::default(),
@@ -120,7 +126,7 @@ impl Default for Options {
 /// The most requests among which a long read is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamCount {
-    /// Depends on the time that storage takes to respond.
+    /// Depends on the round trip to storage.
     Auto,
     /// A number; not 0.
     AtMost(usize),

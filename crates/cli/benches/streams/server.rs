@@ -12,21 +12,30 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A server of one file of zeros. Dropping this value stops it.
+/// A server of one file. Dropping this value stops it.
 pub(crate) struct Server {
     process: Child,
     dir: TempDir,
 }
 
 /// Name of the file.
-pub(crate) const FILE: &str = "zeros";
+pub(crate) const FILE: &str = "media";
 
 impl Server {
-    /// Starts the server of a file of so many bytes on a host, at port 80 of all its addresses.
+    /// Starts the server of a file of so many zeros on a host, at port 80 of all its addresses.
     pub(crate) fn start(host: &Host, bytes: u64) -> Self {
+        Self::of(host, |file| file.set_len(bytes).unwrap())
+    }
+
+    /// Starts the server of a file with these bytes.
+    pub(crate) fn of_media(host: &Host, media: &[u8]) -> Self {
+        Self::of(host, |mut file| file.write_all(media).unwrap())
+    }
+
+    fn of(host: &Host, fill: impl FnOnce(File)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display();
-        File::create(dir.path().join(FILE)).unwrap().set_len(bytes).unwrap();
+        fill(File::create(dir.path().join(FILE)).unwrap());
         // A client whose connections are all cancelled at the end is no reason to close others.
         let text = format!(
             "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log;

@@ -34,6 +34,7 @@ mod incomplete;
 mod key_servers;
 mod library;
 mod log;
+mod long_reads;
 mod metrics;
 mod mirrored;
 mod never_clear;

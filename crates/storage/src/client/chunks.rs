@@ -1,13 +1,15 @@
 //! Long reads in chunks: several requests at once, whose bytes are delivered in order.
 //!
-//! All requests of a read begin together, each with a permit of its own. The first one waits for
-//! its permit like any read. The others take only permits that are free at once, because reads that
-//! wait for permits while they hold some would deadlock.
+//! The streams of a read begin together, each with a permit of its own. The first one waits for its
+//! permit like any read. The others take only permits that are free at once, because reads that
+//! wait for permits while they hold some would deadlock. A stream that has received its chunk keeps
+//! its permit for the next chunk, if there is one.
 
-use super::ramp::{Choice, Ramp};
+use super::levels::Choice;
+use super::ramp::Ramp;
 use super::{Core, Permit};
 use crate::counters::increment;
-use crate::{Key, Options, Read, ReadRequest, StorageError, Version, Want};
+use crate::{Key, Options, Read, ReadRequest, StorageError, StreamCount, Version, Want};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -19,8 +21,12 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
+/// The most streams that `auto` uses.
+const AUTO_STREAMS: usize = 16;
+/// The most chunks of a read, however short they are meant to be.
+const MOST_CHUNKS: u64 = 10_000;
 /// Most bytes that one chunk holds before its turn. A longer one then waits.
 const MOST_HELD: u64 = 4 << 20;
 /// Most bytes that all chunks of a back end hold before their turn, in KiB.
@@ -34,7 +40,11 @@ const LEAST_WAIT: u32 = 80;
 pub(super) struct Splitting {
     /// Least bytes of a chunk; not 0.
     chunk: u64,
-    pub(super) ramp: Ramp,
+    /// Pause of a stream between a chunk and its next request.
+    gap: Duration,
+    /// True if only reads of far storage are split.
+    is_auto: bool,
+    ramp: Ramp,
     /// Room for bytes that arrive before their turn, in KiB.
     room: Arc<Semaphore>,
 }
@@ -51,8 +61,24 @@ pub(super) struct LongRead<'a> {
 impl Splitting {
     /// Returns `None` if reads are never split.
     pub(super) fn new(options: &Options) -> Option<Self> {
-        let ramp = Ramp::new(options.streams)?;
-        Some(Self { chunk: options.chunk.max(1), ramp, room: Arc::new(Semaphore::new(ROOM_KIB)) })
+        let (is_auto, most) = match options.streams {
+            StreamCount::Auto => (true, AUTO_STREAMS),
+            StreamCount::AtMost(most) => (false, most),
+        };
+        let room = Arc::new(Semaphore::new(ROOM_KIB));
+        let (chunk, gap) = (options.chunk.max(1), options.gap);
+        (most > 1).then(|| Self { chunk, gap, is_auto, ramp: Ramp::new(most), room })
+    }
+
+    /// Returns the number of chunks of a read over so many streams. Long chunks need the fewest
+    /// round trips, so each stream gets one, unless it would be too long to be held. With a gap,
+    /// chunks are as short as possible, because the gap is meant to leave room for other traffic.
+    fn chunk_count(&self, length: u64, streams: u64) -> u64 {
+        match streams {
+            ..=1 => 1,
+            _ if self.gap.is_zero() => streams.max(length.div_ceil(MOST_HELD)),
+            _ => streams.max((length / self.chunk).min(MOST_CHUNKS)),
+        }
     }
 
     /// Returns room for a chunk before its turn, if there is enough.
@@ -72,10 +98,10 @@ impl Core {
         // A server that ignores ranges would send the same bytes with each response.
         let has_ranges = self.account.counters.ranges_ignored.load(Relaxed) == 0;
         let chunks = length / splitting.chunk;
-        if chunks < 2 || !has_ranges {
+        if chunks < 2 || !has_ranges || (splitting.is_auto && !self.account.distance.is_far()) {
             return None;
         }
-        let streams = splitting.ramp.next(chunks)?;
+        let streams = splitting.ramp.next(chunks);
         Some(LongRead { splitting, range: range.clone(), version, streams })
     }
 
@@ -91,20 +117,19 @@ impl Core {
         let length = range.end - range.start;
         let intended = (length / splitting.chunk).clamp(1, streams as u64);
         let longest = length.div_ceil(intended);
-        let more = (1..intended).map_while(|_| Some((self.try_acquire()?, splitting.reserve(longest)?)));
+        let more =
+            (1..intended).map_while(|_| Some((self.try_acquire_spare()?, splitting.reserve(longest)?)));
         let more: Vec<_> = more.collect();
-        let count = more.len() as u64 + 1;
+        let streams_used = more.len() + 1;
+        let count = splitting.chunk_count(length, streams_used as u64);
         // The lengths of chunks differ by one byte at most.
         let edge = |number: u64| range.start + length / count * number + number.min(length % count);
+        let mut rest: VecDeque<_> = (1..count).map(|number| edge(number)..edge(number + 1)).collect();
         let object =
             Arc::new(Pinned { core: Arc::clone(self), key: request.key.clone(), version: version.clone() });
-        let mut chunks: VecDeque<Chunk> = (1..)
-            .zip(more)
-            .map(|(number, (permit, room))| {
-                increment(&self.account.counters.requests);
-                self.account.earn();
-                Chunk::new(&object, edge(number)..edge(number + 1), permit, room)
-            })
+        let mut chunks: VecDeque<Chunk> = more
+            .into_iter()
+            .map_while(|(permit, room)| Some(Chunk::new(&object, rest.pop_front()?, permit, Some(room))))
             .collect();
         if count > 1 {
             increment(&self.account.counters.split);
@@ -125,6 +150,9 @@ impl Core {
             first: Some(read.body),
             first_left: first_range.end - first_range.start,
             chunks,
+            rest,
+            idle: Vec::new(),
+            streams: streams_used,
             length,
             left: length,
             begun,
@@ -222,14 +250,22 @@ struct Chunk {
     held: VecDeque<Bytes>,
     /// True until the chunk is requested again after a failure.
     may_repeat: bool,
-    /// Held until all bytes have arrived.
+    /// Held until all bytes have arrived, by the stream that reads the chunk.
     permit: Option<Permit>,
     /// Room for `held`, until it is the chunk's turn.
     room: Option<OwnedSemaphorePermit>,
 }
 
 impl Chunk {
-    fn new(object: &Arc<Pinned>, range: Range<u64>, permit: Permit, room: OwnedSemaphorePermit) -> Self {
+    /// Requests a chunk, with room for it if it comes before its turn.
+    fn new(
+        object: &Arc<Pinned>,
+        range: Range<u64>,
+        permit: Permit,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        increment(&object.core.account.counters.requests);
+        object.core.account.earn();
         Self {
             object: Arc::clone(object),
             source: object.request(range.clone()),
@@ -237,7 +273,7 @@ impl Chunk {
             held: VecDeque::new(),
             may_repeat: true,
             permit: Some(permit),
-            room: Some(room),
+            room,
         }
     }
 
@@ -251,9 +287,6 @@ impl Chunk {
         match &next {
             Ok(frame) => self.range.start += frame.len() as u64,
             Err(error) => self.source = Source::Failed(error.clone()),
-        }
-        if self.range.is_empty() {
-            self.permit = None;
         }
         Poll::Ready(Some(next))
     }
@@ -310,6 +343,24 @@ impl Chunk {
     }
 }
 
+/// A stream between two chunks.
+struct IdleStream {
+    permit: Permit,
+    /// `None` without a gap, or after it.
+    gap: Option<Pin<Box<Sleep>>>,
+}
+
+impl IdleStream {
+    /// Waits for the end of the gap.
+    fn poll_gap(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(gap) = &mut self.gap {
+            ready!(gap.as_mut().poll(cx));
+            self.gap = None;
+        }
+        Poll::Ready(())
+    }
+}
+
 /// The body of a read in chunks.
 struct Body {
     object: Arc<Pinned>,
@@ -317,8 +368,14 @@ struct Body {
     first: Option<Frames>,
     /// Bytes of the first chunk that have not been delivered.
     first_left: u64,
-    /// The other chunks, in order.
+    /// The other chunks that have been requested, in order.
     chunks: VecDeque<Chunk>,
+    /// The ranges of those that have not.
+    rest: VecDeque<Range<u64>>,
+    /// Streams that wait for their next chunk.
+    idle: Vec<IdleStream>,
+    /// Number of streams. So many chunks at most are requested and not delivered.
+    streams: usize,
     /// Bytes of all chunks, and those that have not been delivered.
     length: u64,
     left: u64,
@@ -333,23 +390,27 @@ struct Body {
 
 impl Body {
     fn poll_chunks(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, StorageError>>> {
-        let in_turn = usize::from(self.first.is_none());
-        self.chunks.iter_mut().skip(in_turn).for_each(|chunk| chunk.receive_ahead(cx));
-        if let Some(first) = &mut self.first {
-            let next = ready!(first.poll_next_unpin(cx));
-            if let Some(frame) = next {
-                return Poll::Ready(Some(frame.and_then(|frame| self.count_first(frame))));
+        loop {
+            self.receive_ahead(cx);
+            if let Some(first) = &mut self.first {
+                if let Some(frame) = ready!(first.poll_next_unpin(cx)) {
+                    return Poll::Ready(Some(frame.and_then(|frame| self.count_first(frame))));
+                }
+                if self.first_left > 0 {
+                    return Poll::Ready(Some(Err(self.object.ended_early())));
+                }
+                self.first = None;
+                continue;
             }
-            if self.first_left > 0 {
-                return Poll::Ready(Some(Err(self.object.ended_early())));
-            }
-            self.first = None;
-        }
-        while let Some(chunk) = self.chunks.front_mut() {
+            let Some(chunk) = self.chunks.front_mut() else {
+                // All streams may be in their gaps.
+                return if self.rest.is_empty() { Poll::Ready(None) } else { Poll::Pending };
+            };
             match ready!(chunk.poll_in_turn(cx)) {
                 Some(Ok(frame)) => {
                     let counters = &self.object.core.account.counters;
                     counters.bytes.fetch_add(frame.len() as u64, Relaxed);
+                    self.end_chunks();
                     return Poll::Ready(Some(Ok(frame)));
                 }
                 Some(Err(error)) => {
@@ -366,11 +427,69 @@ impl Body {
                 None => _ = self.chunks.pop_front(),
             }
         }
-        Poll::Ready(None)
+    }
+
+    /// Takes what arrives before its turn, and requests further chunks.
+    fn receive_ahead(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let in_turn = usize::from(self.first.is_none());
+            self.chunks.iter_mut().skip(in_turn).for_each(|chunk| chunk.receive_ahead(cx));
+            self.end_chunks();
+            if !self.begin_chunks(cx) {
+                return;
+            }
+        }
+    }
+
+    /// Makes the streams idle whose chunks have arrived, or ends them if there are no more chunks.
+    fn end_chunks(&mut self) {
+        let ended = self.chunks.iter_mut().filter(|chunk| chunk.range.is_empty());
+        let permits: Vec<_> = ended.filter_map(|chunk| chunk.permit.take()).collect();
+        permits.into_iter().for_each(|permit| self.end_chunk(permit));
+    }
+
+    fn end_chunk(&mut self, permit: Permit) {
+        let gap = self.object.core.splitting.as_ref().map(|splitting| splitting.gap);
+        if !self.rest.is_empty() {
+            let gap = gap.filter(|gap| !gap.is_zero()).map(|gap| Box::pin(sleep(gap)));
+            self.idle.push(IdleStream { permit, gap });
+        }
+    }
+
+    /// Requests chunks over idle streams. Returns true if there were any.
+    fn begin_chunks(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_begun = false;
+        for mut stream in std::mem::take(&mut self.idle) {
+            let undelivered = self.chunks.len() + usize::from(self.first.is_some());
+            let is_ready = stream.poll_gap(cx).is_ready() && undelivered < self.streams;
+            let next = if is_ready { self.rest.pop_front() } else { None };
+            let Some(range) = next else {
+                self.idle.push(stream);
+                continue;
+            };
+            let splitting = self.object.core.splitting.as_ref();
+            let room = splitting.and_then(|splitting| splitting.reserve(range.end - range.start));
+            // A chunk whose turn it is needs no room.
+            if room.is_none() && undelivered > 0 {
+                self.rest.push_front(range);
+                self.idle.push(stream);
+                continue;
+            }
+            self.chunks.push_back(Chunk::new(&self.object, range, stream.permit, room));
+            has_begun = true;
+        }
+        if self.rest.is_empty() {
+            self.idle.clear();
+        }
+        has_begun
     }
 
     fn count_first(&mut self, frame: Bytes) -> Result<Bytes, StorageError> {
         self.first_left = self.object.count_down(self.first_left, &frame)?;
+        if self.first_left == 0 && !self.rest.is_empty() {
+            // The first request has given its permit back.
+            self.object.core.try_acquire_spare().into_iter().for_each(|permit| self.end_chunk(permit));
+        }
         Ok(frame)
     }
 
@@ -406,6 +525,8 @@ impl Stream for Body {
                 // Ends the other transfers.
                 (this.first, this.first_left) = (None, 0);
                 this.chunks.clear();
+                this.rest.clear();
+                this.idle.clear();
             }
             None => {}
         }

@@ -6,6 +6,7 @@
 
 mod chunks;
 mod hedge;
+mod levels;
 mod permits;
 mod ramp;
 
@@ -111,6 +112,13 @@ impl Core {
         permits.try_acquire(1).map(|permit| self.permit(Some(permit)))
     }
 
+    /// Returns a permit for a request that can be left out, under the same conditions, if the
+    /// client keeps enough for others.
+    fn try_acquire_spare(&self) -> Option<Permit> {
+        let Some(permits) = &self.permits else { return Some(self.permit(None)) };
+        permits.try_acquire_spare(1).map(|permit| self.permit(Some(permit)))
+    }
+
     /// Waits for a permit. Clients get permits in turn, each in the order of its requests.
     async fn acquire(&self, key: &Key) -> Result<Permit, StorageError> {
         if let Some(permit) = self.try_acquire() {
@@ -141,8 +149,8 @@ impl Core {
             None => self.inner.read(request).await.map(|read| (read, permit)),
         };
         let (mut read, permit) = self.count_fault(response)?;
-        if let Some(splitting) = &self.splitting {
-            splitting.ramp.note_head(begun.elapsed());
+        if self.splitting.is_some() {
+            self.account.distance.note_response(begun.elapsed());
         }
         let left = read.range.end.saturating_sub(read.range.start);
         let permit = Some(permit).filter(|_| left > 0);

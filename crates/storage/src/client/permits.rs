@@ -104,6 +104,16 @@ impl Permits {
         (state.turns.is_empty() && state.take(client, count)).then(|| self.given(client, count))
     }
 
+    /// Returns permits like [`Self::try_acquire`], for requests that can be left out: the current
+    /// client then holds at most half of what it may hold, so that its other requests find permits.
+    pub fn try_acquire_spare(self: &Arc<Self>, count: usize) -> Option<HeldPermits> {
+        let client = current_client();
+        let mut state = self.state();
+        let held = state.clients.get(&client).map_or(0, |client| client.held);
+        let is_spare = client == NO_CLIENT || held + count <= state.most_of_one / 2;
+        (is_spare && state.turns.is_empty() && state.take(client, count)).then(|| self.given(client, count))
+    }
+
     /// Waits for the turn of the current client. `count` must be no more than all permits.
     pub async fn acquire(self: &Arc<Self>, count: usize) -> Option<HeldPermits> {
         let client = current_client();
@@ -312,6 +322,23 @@ mod tests {
         assert!((&mut third).now_or_never().is_none());
         drop(held);
         assert!(third.now_or_never().unwrap().is_some());
+        assert!(permits.state().clients.is_empty());
+    }
+
+    /// The chunks of long reads could take all permits of their client. A response that opens
+    /// several reads before it takes bytes of the first one then waited for itself.
+    #[test]
+    fn requests_that_can_be_left_out_take_no_more_than_half() {
+        let permits = Permits::with_most_of_one(8, 4);
+        let acquire = |client| call_on_behalf_of(client, || permits.try_acquire_spare(1));
+        let held = [acquire(1).unwrap(), acquire(1).unwrap()];
+        assert!(acquire(1).is_none());
+        let others: Vec<_> =
+            (0..2).map(|_| call_on_behalf_of(1, || permits.try_acquire(1)).unwrap()).collect();
+        // Work for no client may hold all.
+        let rest: Vec<_> = std::iter::from_fn(|| permits.try_acquire_spare(1)).collect();
+        assert_eq!(rest.len(), 4);
+        drop((held, others, rest));
         assert!(permits.state().clients.is_empty());
     }
 

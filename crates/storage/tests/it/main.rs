@@ -7,6 +7,7 @@ mod chunks;
 mod client;
 mod credentials;
 mod decorators;
+mod far_storage;
 mod folder;
 mod memory;
 mod mirrors;

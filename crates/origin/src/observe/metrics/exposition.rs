@@ -182,9 +182,9 @@ fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     counters("latemux_storage_split", "Long reads that were split among several requests", |f| f.split)?;
     let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
     gauges("latemux_storage_streams", "Requests among which long reads are split", |f| f.streams)?;
-    let help = "Average throughput of long reads with one request, in bytes per second";
+    let help = "Median throughput of long reads with one request, in bytes per second";
     gauges("latemux_storage_rate_of_one", help, |f| f.rate_of_one)?;
-    let help = "Average throughput of long reads with latemux_storage_streams requests, in bytes per second";
+    let help = "Median throughput of long reads with latemux_storage_streams requests, in bytes per second";
     gauges("latemux_storage_rate_of_streams", help, |f| f.rate_of_streams)?;
     gauges("latemux_storage_in_flight", "Requests in flight", |f| f.in_flight)?;
     gauges("latemux_storage_queued", "Requests that wait for a permit", |f| f.queued)?;

@@ -8,6 +8,7 @@ use super::ahead::AheadConnector;
 use super::connection::{OnSurplus, Surplus, WatchedConnector};
 use super::response_head::{content_coding, retry_after};
 use super::retry::Account;
+use super::timed::TimedConnector;
 use crate::counters::increment;
 use crate::turns::TurnExecutor;
 use crate::{Options, StorageError};
@@ -17,7 +18,7 @@ use http::{StatusCode, Uri, response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::client::legacy::{self, connect::HttpConnector, connect::capture_connection};
+use hyper_util::client::legacy::{self, connect::capture_connection};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use latemux_quantity::millis;
 use object_store::client::{HttpRequest, HttpRequestBody};
@@ -151,7 +152,7 @@ pub(crate) fn is_throttling(status: StatusCode) -> bool {
 /// Sends requests over connections that it opens.
 type Pool = legacy::Client<WatchedConnector<Connector>, HttpRequestBody>;
 /// Opens connections, some of them before they are needed.
-type Connector = AheadConnector<HttpsConnector<HttpConnector>, MaybeHttpsStream<TokioIo<TcpStream>>>;
+type Connector = AheadConnector<HttpsConnector<TimedConnector>, MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// The body of a response.
 #[derive(Debug)]
@@ -223,11 +224,12 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Creates a client. The first one reads the system's certificates.
     pub(crate) fn new(options: &Options, account: Arc<Account>) -> Result<Self, rustls::Error> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(Duration::from_secs(60)));
-        tcp.set_connect_timeout(Some(options.connect_timeout));
+        let tcp = TimedConnector::new(Arc::clone(&account), |tcp| {
+            tcp.enforce_http(false);
+            tcp.set_nodelay(true);
+            tcp.set_keepalive(Some(Duration::from_secs(60)));
+            tcp.set_connect_timeout(Some(options.connect_timeout));
+        });
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls()?)
             .https_or_http()

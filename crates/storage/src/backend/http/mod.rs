@@ -8,6 +8,7 @@ mod framing;
 mod index_page;
 mod response_head;
 pub(crate) mod retry;
+mod timed;
 
 use crate::{Key, ListRequest, Listing, Read, ReadRequest, Storage, StorageError};
 use client::Client;

@@ -2,6 +2,7 @@
 
 use crate::Options;
 use crate::counters::{Counters, increment};
+use crate::distance::Distance;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +14,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const PRICE: u64 = 100;
 
 /// The budget for additional requests to a back end, beyond one for each read: a token bucket that
-/// is filled by requests and not by a clock.
+/// is filled by requests and not by a clock. Beside it are the counters and the distance of the
+/// back end.
 #[derive(Debug)]
 pub(crate) struct Account {
     saved: AtomicU64,
@@ -22,6 +24,7 @@ pub(crate) struct Account {
     retries: u32,
     pub(crate) retry_within: Duration,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) distance: Distance,
 }
 
 impl Account {
@@ -34,6 +37,7 @@ impl Account {
             retries: options.retries,
             retry_within: options.retry_within,
             counters: Arc::default(),
+            distance: Distance::default(),
         }
     }
 
