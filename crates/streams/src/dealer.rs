@@ -189,6 +189,11 @@ impl Dealer {
     /// States the length of the resource in bytes.
     pub fn set_length(&mut self, length: u64) {
         self.length = Some(length);
+        self.trim_queues();
+    }
+
+    /// Removes chunks behind the end from all queues.
+    fn trim_queues(&mut self) {
         let count = self.count();
         for stream in &mut self.streams {
             stream.queue.retain(|chunk| *chunk < count);
@@ -284,16 +289,27 @@ impl Dealer {
         starts.chain(expiries).min()
     }
 
-    /// Deals the chunks that have stalled to other streams.
+    /// Deals the chunks that have stalled to other streams. Requests behind the end, which were made
+    /// before the length was known, are cancelled if they have stalled.
     fn expire(&mut self, now: Duration) {
+        let count = self.count();
         let mut stalled = Vec::new();
+        let mut behind_end = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(active) = &mut stream.active
-                && active.expires().is_some_and(|at| at <= now)
-            {
+            let Some(active) = &mut stream.active else { continue };
+            let expires = active.expires();
+            if expires.is_some_and(|at| at > now) {
+                continue;
+            }
+            if active.chunk >= count {
+                behind_end.push(number);
+            } else if expires.is_some() {
                 active.is_stalled = true;
                 stalled.push((number, active.chunk, active.limit));
             }
+        }
+        for number in behind_end {
+            self.cancel(number, now);
         }
         for (number, chunk, limit) in stalled {
             self.stalls += 1;
@@ -373,6 +389,7 @@ impl Dealer {
             self.withdraw(active.chunk, now);
             // Without a length, nothing behind this chunk may be requested either.
             self.guess = self.guess.min(active.chunk);
+            self.trim_queues();
         }
     }
 
@@ -390,8 +407,11 @@ impl Dealer {
             stream.is_given_up = true;
             lost.append(&mut stream.queue);
         }
+        let is_missing = |dealer: &Self, chunk| {
+            (dealer.in_order..dealer.count()).contains(&chunk) && !dealer.arrived.contains(&chunk)
+        };
         for chunk in lost {
-            if chunk >= self.in_order && !self.arrived.contains(&chunk) && !self.is_hoped_for(chunk) {
+            if is_missing(self, chunk) && !self.is_hoped_for(chunk) {
                 self.rescue(number, chunk, now);
             }
         }
