@@ -91,8 +91,6 @@ pub struct Dealer {
     in_order: u64,
     /// Chunks that have arrived before an earlier one.
     arrived: BTreeSet<u64>,
-    /// The number of chunks that have stalled, in all resources.
-    stalls: u64,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +103,8 @@ struct Stream {
     /// Consecutive failures.
     failures: u32,
     is_given_up: bool,
+    /// The number of chunks that have stalled here, in all resources.
+    stalls: u64,
 }
 
 /// A request without an answer.
@@ -159,7 +159,6 @@ impl Dealer {
             next: 0,
             in_order: 0,
             arrived: BTreeSet::new(),
-            stalls: 0,
         }
     }
 
@@ -221,8 +220,14 @@ impl Dealer {
     }
 
     /// Returns the number of chunks that have stalled, in all resources.
-    pub const fn stalls(&self) -> u64 {
-        self.stalls
+    pub fn stalls(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.stalls).sum()
+    }
+
+    /// Returns the number of chunks that have stalled on the stream on which most have, in all
+    /// resources.
+    pub fn most_stalls(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.stalls).max().unwrap_or(0)
     }
 
     /// Returns the number of streams that were given up.
@@ -296,7 +301,7 @@ impl Dealer {
         let mut stalled = Vec::new();
         let mut behind_end = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
-            let Some(active) = &mut stream.active else { continue };
+            let Stream { active: Some(active), stalls, .. } = stream else { continue };
             let expires = active.expires();
             if expires.is_some_and(|at| at > now) {
                 continue;
@@ -305,6 +310,7 @@ impl Dealer {
                 behind_end.push(number);
             } else if expires.is_some() {
                 active.is_stalled = true;
+                *stalls += 1;
                 stalled.push((number, active.chunk, active.limit));
             }
         }
@@ -312,7 +318,6 @@ impl Dealer {
             self.cancel(number, now);
         }
         for (number, chunk, limit) in stalled {
-            self.stalls += 1;
             self.timeouts.add_expired(limit);
             self.deal_again(number, chunk, now);
         }

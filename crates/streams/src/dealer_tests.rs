@@ -324,6 +324,23 @@ fn chunks_in_the_queue_of_a_stream_that_is_given_up_are_not_lost() {
 }
 
 #[test]
+fn stalls_are_counted_for_each_stream() {
+    let mut dealer = begun(2, 1000);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(900));
+    due(&mut dealer, 900);
+    assert_eq!((due(&mut dealer, 1000), dealer.stalls(), dealer.most_stalls()), (vec![], 1, 1));
+    dealer.arrived(0, ms(1100));
+    due(&mut dealer, 1100);
+    // Stream 1 stalls with chunk 2, which stream 0 has in its queue; then stream 0 with chunk 3.
+    due(&mut dealer, 1900);
+    due(&mut dealer, 2100);
+    assert_eq!((dealer.stalls(), dealer.most_stalls()), (3, 2));
+    dealer.begin(ms(2200), None);
+    assert_eq!(dealer.most_stalls(), 2, "in all resources");
+}
+
+#[test]
 fn if_all_streams_stall_one_begins_anew() {
     let mut dealer = begun(2, 200);
     due(&mut dealer, 0);
