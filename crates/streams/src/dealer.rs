@@ -294,8 +294,8 @@ impl Dealer {
         starts.chain(expiries).min()
     }
 
-    /// Deals the chunks that have stalled to other streams. Requests behind the end, which were made
-    /// before the length was known, are cancelled if they have stalled.
+    /// Deals the chunks that have stalled to other streams. Requests behind the end, which were
+    /// made before the length was known, are cancelled if they have stalled.
     fn expire(&mut self, now: Duration) {
         let count = self.count();
         let mut stalled = Vec::new();

@@ -103,8 +103,8 @@ pub(crate) struct Load {
     /// earlier ones have ended
     #[arg(long, value_name = "RATE", requires = "single")]
     pub(crate) rate: Option<f64>,
-    /// Fetch video segments in chunks over N connections of each player; with --single, all
-    /// responses
+    /// Fetch video segments in chunks over N connections of each player, all with HTTP/1.1; with
+    /// --single, all responses
     #[arg(long, value_name = "N", conflicts_with = "new_connections")]
     pub(crate) streams: Option<usize>,
     /// With --streams: number of bytes of a chunk, such as 160kB or 512KiB
@@ -121,9 +121,9 @@ pub(crate) struct Load {
     /// for it, or `truncate` it to what has arrived in order
     #[arg(long, default_value = "wait", value_name = "WHAT", requires = "streams")]
     pub(crate) on_deadline: OnDeadline,
-    /// With --streams: number of plain downloads beside the players, to compare the throughput of
-    /// both
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "streams")]
+    /// Number of plain downloads beside the players, each over one connection, to compare the
+    /// throughput of both
+    #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) competing: u64,
     /// Open a new connection for each request
     #[arg(long)]
@@ -371,6 +371,8 @@ impl Load {
             add("chunk-timeout", timeout);
             let truncate = self.on_deadline == OnDeadline::Truncate;
             add("on-deadline", if truncate { "truncate" } else { "wait" }.to_owned());
+        }
+        if self.streams.is_some() || self.competing > 0 {
             add("competing", self.competing.to_string());
         }
         if !self.step.is_empty() {

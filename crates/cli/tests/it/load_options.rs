@@ -142,6 +142,28 @@ fn players_fetch_chunks_from_the_server_beside_plain_downloads() {
 }
 
 #[test]
+fn players_without_streams_are_compared_with_plain_downloads() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = format!("http://{}/harbour/.mpd", server.address);
+    let segment = format!("http://{}/harbour/.m3u8", server.address);
+    for (name, args) in [
+        ("players", &[manifest.as_str(), "--sequence", "--competing", "2"][..]),
+        ("single", &[&segment, "--single", "--requests", "500", "--competing", "2"]),
+    ] {
+        let out = folder.path().join(name);
+        let run = load(args, &out).whole;
+        assert_eq!((run.results.competing.downloads, run.results.streams.requests), (2, 0), "{name}");
+        assert_eq!(run.plan["competing"], "2");
+        let report = said(&latemux(&["report", out.to_str().unwrap()]));
+        let line = report.lines().find(|line| line.starts_with("competing downloads: 2, with "));
+        assert!(line.is_some_and(|line| line.ends_with(" (1 is fair)")), "{report}");
+        assert!(run.results.fairness().is_some() && !report.contains("fairness ratio -"), "{report}");
+        assert_eq!(fs::read_to_string(out.join("streams.csv")).unwrap().lines().count(), 2);
+    }
+}
+
+#[test]
 fn a_server_without_ranges_is_named_in_one_line() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -193,7 +215,6 @@ fn options_that_make_no_sense_are_refused_in_one_line() {
         &[url, "--chunk", "5"],
         &[url, "--streams", "2", "--chunk-timeout", "0s"],
         &[url, "--streams", "2", "--new-connections"],
-        &[url, "--competing", "2"],
     ] {
         assert_eq!(latemux(&[&["load"], args].concat()).status.code(), Some(2), "{args:?}");
     }
