@@ -164,6 +164,37 @@ fn players_without_streams_are_compared_with_plain_downloads() {
 }
 
 #[test]
+fn http2_that_the_server_offers_is_noted_with_the_number_of_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let at = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let certificate = at("cert.pem", made.cert.pem());
+    let key = at("key.pem", made.signing_key.serialize_pem());
+    let secure = Server::start(&samples(), &["--tls-cert", &certificate, "--tls-key", &key], &[]);
+    let plain = Server::start(&samples(), &[], &[]);
+    let flags = "--sequence --streams 3 --chunk 20kB --insecure";
+    let summary = |url: &str, flags: &str| {
+        let args: Vec<&str> = ["load", url].into_iter().chain(flags.split(' ')).collect();
+        let output = latemux(&args);
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output)
+    };
+    let url = format!("https://localhost:{}/harbour/.mpd", secure.address.port());
+    let text = summary(&url, flags);
+    assert!(text.contains("\nstreams: 3 for each player over HTTP/1.1, 3 connections opened; "), "{text}");
+    let note = "note: the server offers HTTP/2, over which the 3 streams of a player would share one connection; these streams used HTTP/1.1 and 3 connections\n";
+    assert!(text.contains(note), "{text}");
+    let text = summary(&url, "--sequence --insecure");
+    assert!(!text.contains("HTTP/2"), "without streams, there is nothing to share: {text}");
+    let text = summary(&format!("http://{}/harbour/.mpd", plain.address), flags);
+    assert!(!text.contains("HTTP/2"), "only TLS offers it: {text}");
+}
+
+#[test]
 fn a_server_without_ranges_is_named_in_one_line() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
