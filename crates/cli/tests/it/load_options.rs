@@ -195,6 +195,22 @@ fn http2_that_the_server_offers_is_noted_with_the_number_of_connections() {
 }
 
 #[test]
+fn players_ask_for_the_most_important_samples_first() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/harbour/.mpd", server.address);
+    let bytes = |flags: &[&str]| {
+        let run = load(&[&[url.as_str(), "--sequence"], flags].concat(), folder.path()).whole;
+        (run.plan.get("order").cloned(), run.results.requests["dash.video"].bytes)
+    };
+    let (none, plain) = bytes(&[]);
+    let (order, ordered) = bytes(&["--order", "priority"]);
+    assert_eq!((none, order.as_deref()), (None, Some("priority")));
+    // The order of importance takes more runs in each trun.
+    assert!(ordered > plain, "{ordered} and {plain} bytes");
+}
+
+#[test]
 fn a_server_without_ranges_is_named_in_one_line() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -246,6 +262,8 @@ fn options_that_make_no_sense_are_refused_in_one_line() {
         &[url, "--chunk", "5"],
         &[url, "--streams", "2", "--chunk-timeout", "0s"],
         &[url, "--streams", "2", "--new-connections"],
+        &[url, "--order", "random"],
+        &[url, "--single", "--requests", "1", "--order", "priority"],
     ] {
         assert_eq!(latemux(&[&["load"], args].concat()).status.code(), Some(2), "{args:?}");
     }

@@ -202,6 +202,25 @@ async fn failures_of_chunks_have_one_line_each() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn segments_of_cmaf_are_requested_in_order_of_importance() {
+    let inner = title();
+    let server = MemoryServer::new(move |request| {
+        let path = request.path.split('?').next().unwrap_or_default().to_owned();
+        inner(&Request { path, ..request.clone() })
+    });
+    let behaviour = Behaviour { by_priority: true, ..fixed(u64::MAX) };
+    let (_, wrong) = played(&server, &plan("index.mpd"), behaviour).await;
+    assert_eq!(wrong, BTreeMap::new());
+    let requests = server.requests();
+    let (ordered, others): (Vec<_>, Vec<_>) =
+        requests.iter().map(|request| &request.path).partition(|path| path.ends_with("?order=priority"));
+    assert!(ordered.len() > 4 && ordered.iter().all(|path| path.contains("/chunk-stream")), "{ordered:?}");
+    let is_segment = |path: &&&String| path.contains("/chunk-stream") || path.contains('?');
+    assert_eq!(others.iter().filter(is_segment).count(), 0, "{others:?}");
+    assert!(others.len() >= 3, "the manifest and the init segments: {others:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn plain_players_are_compared_with_plain_downloads() {
     let inner = title();
     let server =
