@@ -268,6 +268,7 @@ async fn a_server_that_refuses_all_streams_is_soon_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_server_may_send_the_whole_file_for_a_range_behind_its_end() {
     let server = server(1500, |request, reply| {
+        reply.delay = Duration::from_millis(100);
         if request.range.is_some_and(|(first, _)| first >= 1500) {
             *reply = Reply::ok(file(1500));
         }
