@@ -55,6 +55,8 @@ pub(super) fn stream_notes(streams: &StreamResults) -> Vec<String> {
 mod tests {
     use super::*;
 
+    type Disturb = fn(&mut StreamResults);
+
     /// Results of five streams with 40 chunks, which nothing disturbed.
     fn undisturbed() -> StreamResults {
         let mut streams =
@@ -67,7 +69,7 @@ mod tests {
     fn each_disturbance_has_one_line() {
         assert_eq!(stream_notes(&undisturbed()), Vec::<String>::new());
         assert_eq!(stream_notes(&StreamResults::default()), Vec::<String>::new());
-        let cases: [(fn(&mut StreamResults), &str); 7] = [
+        let cases: [(Disturb, &str); 7] = [
             (
                 |streams| (streams.given_up, streams.refused) = (3, 9),
                 "the server allows fewer connections: 3 of the 5 streams of a player were given up",

@@ -189,7 +189,7 @@ async fn failures_of_chunks_have_one_line_each() {
     let whole = failed(|_, reply| *reply = Reply::ok(vec![0; 9000])).await;
     let details = |wrong: &BTreeMap<_, Vec<String>>| wrong.values().flatten().cloned().collect::<Vec<_>>();
     let lines = details(&whole);
-    assert!(whole.len() == 1 && whole.contains_key(&"wrong_range".to_owned()), "{whole:?}");
+    assert!(whole.len() == 1 && whole.contains_key("wrong_range"), "{whole:?}");
     assert!(lines.iter().all(|line| line.contains("does not answer byte ranges, which chunks need")));
     let changed = failed(|request, reply| {
         let version = request.range.is_some_and(|(first, _)| first >= 4000);
@@ -197,7 +197,7 @@ async fn failures_of_chunks_have_one_line_each() {
     })
     .await;
     let lines = details(&changed);
-    assert!(changed.len() == 1 && changed.contains_key(&"changed".to_owned()), "{changed:?}");
+    assert!(changed.len() == 1 && changed.contains_key("changed"), "{changed:?}");
     assert!(lines.iter().all(|line| line.ends_with(" changed between two of its chunks")), "{lines:?}");
 }
 
