@@ -13,7 +13,7 @@ use crate::{open_files, signals::stop_signal, standard_output::say};
 use anyhow::{Context, Result, bail, ensure};
 
 use job::Job;
-use latemux_client::http::Client;
+use latemux_client::http::{Client, Network, Server};
 use latemux_load::{
     player::Session,
     report::summary,
@@ -31,6 +31,9 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 use url::Url;
+
+/// The time within which a server must answer whether it offers HTTP/2.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// The number of other open files of the process.
 const FILES: u64 = 64;
@@ -51,7 +54,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     let options = flags.client_options(&urls, connections)?;
     let client = Client::new(network.clone(), options.clone());
     let competing = flags.competing(&job).map(|plan| (Client::new(network.clone(), options), plan));
-    let mut observed = Observed::new(flags, network)?;
+    let probed = urls.first().and_then(Server::of).filter(|server| server.tls && flags.streams.is_some());
+    let mut observed = Observed::new(flags, network.clone())?;
     let mut part = first_part(flags, &urls);
     let store = flags.out.as_deref().map(|out| ResultStore::new(out, &part, &flags.storage));
     let mut store = store.transpose()?;
@@ -62,12 +66,14 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         // A store that cannot be written to must fail before anything is measured.
         write_unless(&mut stop, store.as_mut(), &part, "stopped before the start").await?;
         let page = monitor::PendingPage::new(flags, observed.hosts()).await?;
+        let is_http2_offered = offers_http2(&network, probed).await;
         if let Some(time) = start_at {
             wait_until(time, &mut stop).await?;
         }
         observed.start().await?;
         part.started = millis(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
         let recorder = Arc::new(Recorder::new(Instant::now()).with_plateaus(job.plateaus()));
+        recorder.update_streams(0, |streams| streams.is_http2_offered = is_http2_offered);
         let (ending, ended) = watch::channel(false);
         let work = perform(&job, client.clone(), recorder.clone(), behaviour, ended);
         let mut work = pin!(work);
@@ -102,6 +108,12 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     ensure!(!stopped, "stopped: the results are partial");
     observed?;
     check_results(&part)
+}
+
+/// Returns true if a server offers HTTP/2. Without an answer in time, it does not.
+async fn offers_http2(network: &Network, server: Option<Server>) -> bool {
+    let Some(server) = server else { return false };
+    tokio::time::timeout(PROBE, network.offers_http2(&server)).await.unwrap_or(false)
 }
 
 /// Writes the results, if they are to be stored. Fails with `message` if `stop` resolves before: a

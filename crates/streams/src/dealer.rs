@@ -91,8 +91,6 @@ pub struct Dealer {
     in_order: u64,
     /// Chunks that have arrived before an earlier one.
     arrived: BTreeSet<u64>,
-    /// The number of chunks that have stalled, in all resources.
-    stalls: u64,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +103,8 @@ struct Stream {
     /// Consecutive failures.
     failures: u32,
     is_given_up: bool,
+    /// The number of chunks that have stalled here, in all resources.
+    stalls: u64,
 }
 
 /// A request without an answer.
@@ -159,7 +159,6 @@ impl Dealer {
             next: 0,
             in_order: 0,
             arrived: BTreeSet::new(),
-            stalls: 0,
         }
     }
 
@@ -189,6 +188,11 @@ impl Dealer {
     /// States the length of the resource in bytes.
     pub fn set_length(&mut self, length: u64) {
         self.length = Some(length);
+        self.trim_queues();
+    }
+
+    /// Removes chunks behind the end from all queues.
+    fn trim_queues(&mut self) {
         let count = self.count();
         for stream in &mut self.streams {
             stream.queue.retain(|chunk| *chunk < count);
@@ -216,8 +220,14 @@ impl Dealer {
     }
 
     /// Returns the number of chunks that have stalled, in all resources.
-    pub const fn stalls(&self) -> u64 {
-        self.stalls
+    pub fn stalls(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.stalls).sum()
+    }
+
+    /// Returns the number of chunks that have stalled on the stream on which most have, in all
+    /// resources.
+    pub fn most_stalls(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.stalls).max().unwrap_or(0)
     }
 
     /// Returns the number of streams that were given up.
@@ -284,19 +294,30 @@ impl Dealer {
         starts.chain(expiries).min()
     }
 
-    /// Deals the chunks that have stalled to other streams.
+    /// Deals the chunks that have stalled to other streams. Requests behind the end, which were
+    /// made before the length was known, are cancelled if they have stalled.
     fn expire(&mut self, now: Duration) {
+        let count = self.count();
         let mut stalled = Vec::new();
+        let mut behind_end = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(active) = &mut stream.active
-                && active.expires().is_some_and(|at| at <= now)
-            {
+            let Stream { active: Some(active), stalls, .. } = stream else { continue };
+            let expires = active.expires();
+            if expires.is_some_and(|at| at > now) {
+                continue;
+            }
+            if active.chunk >= count {
+                behind_end.push(number);
+            } else if expires.is_some() {
                 active.is_stalled = true;
+                *stalls += 1;
                 stalled.push((number, active.chunk, active.limit));
             }
         }
+        for number in behind_end {
+            self.cancel(number, now);
+        }
         for (number, chunk, limit) in stalled {
-            self.stalls += 1;
             self.timeouts.add_expired(limit);
             self.deal_again(number, chunk, now);
         }
@@ -373,6 +394,7 @@ impl Dealer {
             self.withdraw(active.chunk, now);
             // Without a length, nothing behind this chunk may be requested either.
             self.guess = self.guess.min(active.chunk);
+            self.trim_queues();
         }
     }
 
@@ -390,8 +412,11 @@ impl Dealer {
             stream.is_given_up = true;
             lost.append(&mut stream.queue);
         }
+        let is_missing = |dealer: &Self, chunk| {
+            (dealer.in_order..dealer.count()).contains(&chunk) && !dealer.arrived.contains(&chunk)
+        };
         for chunk in lost {
-            if chunk >= self.in_order && !self.arrived.contains(&chunk) && !self.is_hoped_for(chunk) {
+            if is_missing(self, chunk) && !self.is_hoped_for(chunk) {
                 self.rescue(number, chunk, now);
             }
         }

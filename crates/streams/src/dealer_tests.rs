@@ -22,7 +22,10 @@ fn begun(streams: usize, length: u64) -> Dealer {
 /// Returns the actions due at a time: `(stream, chunk)` for requests, `(stream, None)` for ends.
 fn due(dealer: &mut Dealer, now: u64) -> Vec<(usize, Option<u64>)> {
     let action = |command| match command {
-        Command::Request { stream, chunk } => (stream, Some(chunk.number)),
+        Command::Request { stream, chunk } => {
+            assert!(chunk.first <= chunk.last, "no valid range: {chunk:?}");
+            (stream, Some(chunk.number))
+        }
         Command::Cancel { stream } => (stream, None),
     };
     std::iter::from_fn(|| dealer.command(ms(now))).map(action).collect()
@@ -87,6 +90,61 @@ fn before_the_length_is_known_each_stream_requests_one_chunk() {
     assert_eq!(due(&mut dealer, 50), [(0, Some(0)), (1, Some(1))]);
     dealer.begin(ms(60), Some(30));
     assert_eq!(due(&mut dealer, 60), [(0, None), (1, None), (0, Some(0))], "the old requests end");
+}
+
+/// Returns a dealer that has requested chunks 0 to 2 of a resource of two chunks, whose length was
+/// not known. Chunk 0 has been requested again at 500 ms.
+fn with_a_chunk_behind_the_end() -> Dealer {
+    let mut dealer = dealer(3, 0, ChunkTimeout::Fixed(ms(1000)));
+    dealer.begin(ms(0), None);
+    assert_eq!(due(&mut dealer, 0), [(0, Some(0)), (1, Some(1)), (2, Some(2))]);
+    dealer.failed(0, ms(500));
+    assert_eq!(due(&mut dealer, 500), [(0, Some(0))]);
+    dealer
+}
+
+#[test]
+fn a_chunk_behind_the_end_that_fails_is_not_requested_again() {
+    let mut dealer = with_a_chunk_behind_the_end();
+    dealer.set_length(150);
+    dealer.failed(2, ms(600));
+    assert_eq!(due(&mut dealer, 600), []);
+    dealer.arrived(1, ms(700));
+    dealer.arrived(0, ms(700));
+    assert!(dealer.is_complete());
+    // Without a length, a response tells where the resource cannot go on.
+    let mut dealer = with_a_chunk_behind_the_end();
+    dealer.behind_end(1, ms(600));
+    dealer.failed(2, ms(600));
+    assert_eq!(due(&mut dealer, 600), []);
+}
+
+#[test]
+fn a_chunk_behind_the_end_that_stalls_is_cancelled() {
+    let mut dealer = with_a_chunk_behind_the_end();
+    dealer.set_length(150);
+    assert_eq!(due(&mut dealer, 1000), [(2, None), (2, Some(1))], "chunk 1 has stalled, too");
+    assert_eq!(dealer.stalls(), 1, "a request for nothing is no stall");
+}
+
+#[test]
+fn stalled_chunks_leave_the_queues_when_the_length_is_known() {
+    let mut dealer = with_a_chunk_behind_the_end();
+    assert_eq!((due(&mut dealer, 1000), dealer.stalls()), (vec![], 2), "stream 0 has both in its queue");
+    dealer.set_length(150);
+    assert_eq!(due(&mut dealer, 1010), [(2, None)], "its stream is free again");
+    dealer.failed(2, ms(1020));
+    dealer.arrived(0, ms(1100));
+    assert_eq!(due(&mut dealer, 1100), [(0, Some(1))]);
+    dealer.arrived(1, ms(1200));
+    assert_eq!(due(&mut dealer, 1200), [(0, None)]);
+    assert!(dealer.is_complete());
+    // The same, if another response tells where the resource cannot go on.
+    let mut dealer = with_a_chunk_behind_the_end();
+    due(&mut dealer, 1000);
+    dealer.behind_end(1, ms(1050));
+    dealer.arrived(0, ms(1100));
+    assert_eq!(due(&mut dealer, 1100), [(2, None)]);
 }
 
 #[test]
@@ -263,6 +321,23 @@ fn chunks_in_the_queue_of_a_stream_that_is_given_up_are_not_lost() {
     assert_eq!(due(&mut dealer, 1040), [(0, Some(2))]);
     assert_eq!(dealer.arrived(0, ms(1050)), first(2));
     assert!(dealer.is_complete());
+}
+
+#[test]
+fn stalls_are_counted_for_each_stream() {
+    let mut dealer = begun(2, 1000);
+    due(&mut dealer, 0);
+    dealer.arrived(1, ms(900));
+    due(&mut dealer, 900);
+    assert_eq!((due(&mut dealer, 1000), dealer.stalls(), dealer.most_stalls()), (vec![], 1, 1));
+    dealer.arrived(0, ms(1100));
+    due(&mut dealer, 1100);
+    // Stream 1 stalls with chunk 2, which stream 0 has in its queue; then stream 0 with chunk 3.
+    due(&mut dealer, 1900);
+    due(&mut dealer, 2100);
+    assert_eq!((dealer.stalls(), dealer.most_stalls()), (3, 2));
+    dealer.begin(ms(2200), None);
+    assert_eq!(dealer.most_stalls(), 2, "in all resources");
 }
 
 #[test]

@@ -103,8 +103,8 @@ pub(crate) struct Load {
     /// earlier ones have ended
     #[arg(long, value_name = "RATE", requires = "single")]
     pub(crate) rate: Option<f64>,
-    /// Fetch video segments in chunks over N connections of each player; with --single, all
-    /// responses
+    /// Fetch video segments in chunks over N connections of each player, all with HTTP/1.1; with
+    /// --single, all responses
     #[arg(long, value_name = "N", conflicts_with = "new_connections")]
     pub(crate) streams: Option<usize>,
     /// With --streams: number of bytes of a chunk, such as 160kB or 512KiB
@@ -121,10 +121,14 @@ pub(crate) struct Load {
     /// for it, or `truncate` it to what has arrived in order
     #[arg(long, default_value = "wait", value_name = "WHAT", requires = "streams")]
     pub(crate) on_deadline: OnDeadline,
-    /// With --streams: number of plain downloads beside the players, to compare the throughput of
-    /// both
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "streams")]
+    /// Number of plain downloads beside the players, each over one connection, to compare the
+    /// throughput of both
+    #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) competing: u64,
+    /// Order of samples in DASH and CMAF segments: `decode`, or `priority`, which asks the server
+    /// for the most important samples first (`?order=priority`)
+    #[arg(long, default_value = "decode", value_name = "ORDER", conflicts_with = "single")]
+    pub(crate) order: Order,
     /// Open a new connection for each request
     #[arg(long)]
     pub(crate) new_connections: bool,
@@ -171,6 +175,13 @@ pub(crate) struct Load {
     /// Random seed: runs with the same seed have the same arrivals, seeks and random choices
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,
+}
+
+/// The order of samples that players ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    Decode,
+    Priority,
 }
 
 /// The end of a segment that takes longer than it plays.
@@ -323,7 +334,8 @@ impl Load {
         let seek_rate = self.seek_rate;
         let text = self.text;
         let chunking = self.chunking()?;
-        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate, text, chunking })
+        let by_priority = self.order == Order::Priority;
+        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate, text, chunking, by_priority })
     }
 
     /// Returns the options of a client with a number of connections.
@@ -371,7 +383,12 @@ impl Load {
             add("chunk-timeout", timeout);
             let truncate = self.on_deadline == OnDeadline::Truncate;
             add("on-deadline", if truncate { "truncate" } else { "wait" }.to_owned());
+        }
+        if self.streams.is_some() || self.competing > 0 {
             add("competing", self.competing.to_string());
+        }
+        if self.order == Order::Priority {
+            add("order", "priority".to_owned());
         }
         if !self.step.is_empty() {
             let step = |step: &Step| format!("{}/{}", step.level, TimeSpan(step.duration));

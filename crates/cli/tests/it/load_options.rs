@@ -142,6 +142,75 @@ fn players_fetch_chunks_from_the_server_beside_plain_downloads() {
 }
 
 #[test]
+fn players_without_streams_are_compared_with_plain_downloads() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = format!("http://{}/harbour/.mpd", server.address);
+    let segment = format!("http://{}/harbour/.m3u8", server.address);
+    for (name, args) in [
+        ("players", &[manifest.as_str(), "--sequence", "--competing", "2"][..]),
+        ("single", &[&segment, "--single", "--requests", "500", "--competing", "2"]),
+    ] {
+        let out = folder.path().join(name);
+        let run = load(args, &out).whole;
+        assert_eq!((run.results.competing.downloads, run.results.streams.requests), (2, 0), "{name}");
+        assert_eq!(run.plan["competing"], "2");
+        let report = said(&latemux(&["report", out.to_str().unwrap()]));
+        let line = report.lines().find(|line| line.starts_with("competing downloads: 2, with "));
+        assert!(line.is_some_and(|line| line.ends_with(" (1 is fair)")), "{report}");
+        assert!(run.results.fairness().is_some() && !report.contains("fairness ratio -"), "{report}");
+        assert_eq!(fs::read_to_string(out.join("streams.csv")).unwrap().lines().count(), 2);
+    }
+}
+
+#[test]
+fn http2_that_the_server_offers_is_noted_with_the_number_of_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let at = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let certificate = at("cert.pem", made.cert.pem());
+    let key = at("key.pem", made.signing_key.serialize_pem());
+    let secure = Server::start(&samples(), &["--tls-cert", &certificate, "--tls-key", &key], &[]);
+    let plain = Server::start(&samples(), &[], &[]);
+    let flags = "--sequence --streams 3 --chunk 20kB --insecure";
+    let summary = |url: &str, flags: &str| {
+        let args: Vec<&str> = ["load", url].into_iter().chain(flags.split(' ')).collect();
+        let output = latemux(&args);
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output)
+    };
+    let url = format!("https://localhost:{}/harbour/.mpd", secure.address.port());
+    let text = summary(&url, flags);
+    assert!(text.contains("\nstreams: 3 for each player over HTTP/1.1, 3 connections opened; "), "{text}");
+    let note = "note: the server offers HTTP/2, over which the 3 streams of a player would share one connection; these streams used HTTP/1.1 and 3 connections\n";
+    assert!(text.contains(note), "{text}");
+    let text = summary(&url, "--sequence --insecure");
+    assert!(!text.contains("HTTP/2"), "without streams, there is nothing to share: {text}");
+    let text = summary(&format!("http://{}/harbour/.mpd", plain.address), flags);
+    assert!(!text.contains("HTTP/2"), "only TLS offers it: {text}");
+}
+
+#[test]
+fn players_ask_for_the_most_important_samples_first() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/harbour/.mpd", server.address);
+    let bytes = |flags: &[&str]| {
+        let run = load(&[&[url.as_str(), "--sequence"], flags].concat(), folder.path()).whole;
+        (run.plan.get("order").cloned(), run.results.requests["dash.video"].bytes)
+    };
+    let (none, plain) = bytes(&[]);
+    let (order, ordered) = bytes(&["--order", "priority"]);
+    assert_eq!((none, order.as_deref()), (None, Some("priority")));
+    // The order of importance takes more runs in each trun.
+    assert!(ordered > plain, "{ordered} and {plain} bytes");
+}
+
+#[test]
 fn a_server_without_ranges_is_named_in_one_line() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -193,7 +262,8 @@ fn options_that_make_no_sense_are_refused_in_one_line() {
         &[url, "--chunk", "5"],
         &[url, "--streams", "2", "--chunk-timeout", "0s"],
         &[url, "--streams", "2", "--new-connections"],
-        &[url, "--competing", "2"],
+        &[url, "--order", "random"],
+        &[url, "--single", "--requests", "1", "--order", "priority"],
     ] {
         assert_eq!(latemux(&[&["load"], args].concat()).status.code(), Some(2), "{args:?}");
     }

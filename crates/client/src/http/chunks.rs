@@ -11,7 +11,7 @@ use crate::{
 use futures_util::future::BoxFuture;
 use latemux_streams::{Answer, Chunk, Command, Dealer, Settings};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     future::poll_fn,
     mem::take,
@@ -31,6 +31,8 @@ pub struct Streams {
     epoch: Instant,
     /// The length of the last resource.
     expected: Option<u64>,
+    /// The streams whose last request was answered, so that the server may keep their connections.
+    answered: BTreeSet<usize>,
     tally: ChunkTally,
 }
 
@@ -43,12 +45,16 @@ impl fmt::Debug for Streams {
 /// Measurements of chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChunkTally {
+    /// The number of streams.
+    pub streams: u64,
     /// Requests for chunks.
     pub requests: u64,
     /// The time from the request for each chunk to its last byte, for those that arrived first.
     pub times: Vec<Duration>,
     /// Chunks that did not arrive within their time-out.
     pub timeouts: u64,
+    /// The growth of the number of time-outs of the stream that has had most.
+    pub most_timeouts: u64,
     /// Bytes that had arrived on another connection, or that arrived for a request that was
     /// cancelled.
     pub duplicated: u64,
@@ -56,9 +62,15 @@ pub struct ChunkTally {
     pub behind_end: u64,
     /// Connections that were opened, except for requests that were cancelled.
     pub opened: u64,
+    /// Connections that were opened although the last request of their stream was answered: the
+    /// server did not keep the connection.
+    pub reopened: u64,
     /// Requests whose connection failed.
     pub failed: u64,
-    /// Streams that were given up in the end because their connections failed again and again.
+    /// Requests that were answered with 503 or 429 while others succeeded.
+    pub refused: u64,
+    /// Streams that were given up in the end, because their connections failed or were refused
+    /// again and again.
     pub given_up: u64,
 }
 
@@ -83,12 +95,20 @@ impl Streams {
     pub fn new(settings: Settings) -> Self {
         let connections = (0..settings.streams.max(1)).map(|_| Connection::default()).collect();
         let dealer = Dealer::new(settings);
-        Self { dealer, connections, epoch: Instant::now(), expected: None, tally: ChunkTally::default() }
+        Self {
+            dealer,
+            connections,
+            epoch: Instant::now(),
+            expected: None,
+            answered: BTreeSet::new(),
+            tally: ChunkTally::default(),
+        }
     }
 
     /// Returns the measurements since the last call.
     pub fn take_tally(&mut self) -> ChunkTally {
-        ChunkTally { given_up: self.dealer.given_up() as u64, ..take(&mut self.tally) }
+        let streams = self.connections.len() as u64;
+        ChunkTally { streams, given_up: self.dealer.given_up() as u64, ..take(&mut self.tally) }
     }
 
     fn now(&self) -> Duration {
@@ -102,9 +122,9 @@ impl Client {
     ///
     /// # Errors
     /// A [`FailedFetch`] for the reasons of [`get`](Self::get), if the server does not answer byte
-    /// ranges, or if the resource changes between two chunks. Connections that fail are replaced:
-    /// the resource fails if each stream has failed three times in a row, or if nothing arrived
-    /// before `end`.
+    /// ranges, or if the resource changes between two chunks. Connections that fail are replaced,
+    /// and so are requests with status 503 or 429 made again if another one succeeds: the resource
+    /// fails if each stream has failed three times in a row, or if nothing arrived before `end`.
     pub async fn get_in_chunks(
         &self,
         streams: &mut Streams,
@@ -114,13 +134,14 @@ impl Client {
         body: &mut Sink<'_>,
     ) -> Result<ChunkedFetch, FailedFetch> {
         let now = streams.now();
-        let stalls = streams.dealer.stalls();
+        let (stalls, most) = (streams.dealer.stalls(), streams.dealer.most_stalls());
         streams.dealer.begin(now, streams.expected);
         let mut transfer = Transfer::new(self, streams, resource, due);
         let fetched = timeout_at(self.deadline(due), transfer.run(end, body)).await;
         let received = transfer.delivered;
         transfer.end();
         streams.tally.timeouts += streams.dealer.stalls() - stalls;
+        streams.tally.most_timeouts += streams.dealer.most_stalls() - most;
         let failure = match fetched {
             Ok(Ok(fetched)) => {
                 streams.expected = Some(fetched.length);
@@ -173,6 +194,8 @@ struct Transfer<'a> {
     delivered: u64,
     first_byte: Option<Duration>,
     url: Option<Url>,
+    /// The streams of which a request was refused.
+    refused: BTreeSet<usize>,
     last_failure: Option<Failure>,
 }
 
@@ -196,6 +219,7 @@ impl<'a> Transfer<'a> {
             delivered: 0,
             first_byte: None,
             url: None,
+            refused: BTreeSet::new(),
             last_failure: None,
         }
     }
@@ -247,6 +271,7 @@ impl<'a> Transfer<'a> {
         while let Some(command) = self.streams.dealer.command(now) {
             match command {
                 Command::Cancel { stream } => {
+                    self.streams.answered.remove(&stream);
                     if let Some(slot) = self.slots.get_mut(stream).and_then(Option::take) {
                         self.streams.tally.duplicated += lock(&slot.bytes).len() as u64;
                     }
@@ -288,15 +313,21 @@ impl<'a> Transfer<'a> {
             *connection = done.connection;
         }
         let bytes = take(&mut *lock(&slot.bytes));
-        let tally = &mut self.streams.tally;
+        let Streams { answered, dealer, tally, .. } = &mut *self.streams;
         tally.opened += done.opened;
+        if answered.remove(&stream) {
+            tally.reopened += done.opened;
+        }
+        if done.result.is_ok() {
+            answered.insert(stream);
+        }
         match done.result {
             Ok(fetched) => {
                 if slot.chunk.number == 0 {
                     self.first_byte.get_or_insert(fetched.first_byte);
                 }
                 self.url.get_or_insert(fetched.url);
-                match self.streams.dealer.arrived(stream, now) {
+                match dealer.arrived(stream, now) {
                     Answer::First { number } => {
                         tally.times.push(fetched.transfer);
                         self.waiting.insert(number, bytes);
@@ -315,9 +346,26 @@ impl<'a> Transfer<'a> {
                 self.streams.dealer.failed(stream, now);
                 self.last_failure = Some(failure);
             }
+            Err(failure) if is_refusal(&failure) => {
+                self.refused.insert(stream);
+                if !self.may_serve() {
+                    return Err(failure);
+                }
+                self.streams.tally.refused += 1;
+                self.streams.dealer.failed(stream, now);
+                self.last_failure = Some(failure);
+            }
             Err(failure) => return Err(failure),
         }
         Ok(())
+    }
+
+    /// Returns true if the server has answered a request for the resource, or if a stream waits
+    /// that was not refused.
+    fn may_serve(&self) -> bool {
+        let waits =
+            |(stream, slot): (usize, &Option<Slot>)| slot.is_some() && !self.refused.contains(&stream);
+        lock(&self.entity).is_known() || self.slots.iter().enumerate().any(waits)
     }
 
     /// Gives the chunks that arrived in order to the sink.
@@ -398,6 +446,11 @@ const fn is_of_connection(failure: &Failure) -> bool {
         failure.reason,
         Reason::Refused | Reason::Unreachable | Reason::Closed | Reason::BadResponse | Reason::ShortBody
     )
+}
+
+/// Returns true if a server may have refused a request because of other connections.
+const fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure.reason, Reason::Status(503 | 429))
 }
 
 /// A request for one chunk.

@@ -16,6 +16,9 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use url::Url;
 
+/// The name of HTTP/2 over TLS (RFC 9113 §3.2).
+const HTTP2: &[u8] = b"h2";
+
 /// A connection to a server.
 pub trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
@@ -110,6 +113,17 @@ impl Network {
             }
         };
         Ok(Self { tls: Arc::new(config.with_no_client_auth()) })
+    }
+
+    /// Returns true if a server offers HTTP/2 over TLS (ALPN, RFC 7301). Opens a connection of its
+    /// own for that, and closes it. Returns false if that fails.
+    pub async fn offers_http2(&self, server: &Server) -> bool {
+        let mut config = ClientConfig::clone(&self.tls);
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+        let Ok(name) = ServerName::try_from(server.host.clone()) else { return false };
+        let Ok(tcp) = TcpStream::connect((server.host.as_str(), server.port)).await else { return false };
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
+        stream.is_ok_and(|stream| stream.get_ref().1.alpn_protocol() == Some(HTTP2))
     }
 }
 

@@ -37,7 +37,7 @@ impl Entity {
     /// # Errors
     /// - [`Reason::Changed`] if the version is not that of the first response.
     /// - [`Reason::WrongRange`] if the response has another range, or the whole file.
-    /// - [`Reason::Status`] for any other status, such as 416 behind the end.
+    /// - [`Reason::Status`] for any other status, and 416 if the range is behind the end.
     pub(super) fn accept<T>(
         &mut self,
         url: &Url,
@@ -50,15 +50,16 @@ impl Entity {
         match response.status() {
             StatusCode::PARTIAL_CONTENT => {}
             StatusCode::PRECONDITION_FAILED => return Err(changed(url)),
-            status @ StatusCode::RANGE_NOT_SATISFIABLE => {
-                let total = given.and_then(|given| given.strip_prefix("bytes */")?.parse::<u64>().ok());
-                // The end is known before the first chunk has arrived.
-                if is_whole && total.is_some_and(|total| total > 0) {
-                    self.length = self.length.or(total);
-                }
-                return Err(Failure::new(Reason::Status(status.as_u16()), url.to_string()));
+            StatusCode::RANGE_NOT_SATISFIABLE => {
+                let total = given.and_then(|given| given.strip_prefix("bytes */")?.parse().ok());
+                return Err(self.behind_end(url, is_whole, total));
             }
             status if status.is_success() => {
+                // Servers may ignore a range behind the end (RFC 9110 §15.5.17).
+                let total = field(header::CONTENT_LENGTH).and_then(|total| total.parse::<u64>().ok());
+                if total.is_some_and(|total| total <= range.first) {
+                    return Err(self.behind_end(url, is_whole, total));
+                }
                 let why = format!(
                     "{url}: {status} for the range {range}: the server does not answer byte ranges, which chunks need"
                 );
@@ -88,6 +89,23 @@ impl Entity {
             self.length = Some(total);
         }
         Ok(part.length())
+    }
+
+    /// Returns true if a response has stated the version.
+    pub(super) const fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Returns the failure of a request behind the end of a file of `total` bytes.
+    fn behind_end(&mut self, url: &Url, is_whole: bool, total: Option<u64>) -> Failure {
+        if self.known.as_ref().is_some_and(|known| total.is_some_and(|total| total != known.total)) {
+            return changed(url);
+        }
+        // The end is known before the first chunk has arrived.
+        if is_whole && total.is_some_and(|total| total > 0) {
+            self.length = self.length.or(total);
+        }
+        Failure::new(Reason::Status(StatusCode::RANGE_NOT_SATISFIABLE.as_u16()), url.to_string())
     }
 }
 
@@ -144,6 +162,23 @@ mod tests {
         assert_eq!(entity.length, Some(80));
         // A file of another length is another one.
         assert_eq!(accept(&mut entity, 206, &[("content-range", "bytes 100-199/300")]), Err(Reason::Changed));
+    }
+
+    #[test]
+    fn the_whole_file_in_place_of_a_range_behind_its_end_is_no_wrong_range() {
+        for (length, expected) in [("80", Reason::Status(416)), ("101", Reason::WrongRange)] {
+            let mut entity = Entity::default();
+            assert_eq!(accept(&mut entity, 200, &[("content-length", length)]), Err(expected));
+            assert_eq!(entity.length, (expected != Reason::WrongRange).then_some(80));
+        }
+    }
+
+    #[test]
+    fn an_end_that_moves_is_a_change() {
+        let mut entity = Entity::default();
+        accept(&mut entity, 206, &[("content-range", "bytes 100-149/150")]).unwrap();
+        assert_eq!(accept(&mut entity, 416, &[("content-range", "bytes */150")]), Err(Reason::Status(416)));
+        assert_eq!(accept(&mut entity, 416, &[("content-range", "bytes */90")]), Err(Reason::Changed));
     }
 
     #[test]

@@ -135,7 +135,21 @@ async fn a_server_that_closes_after_each_answer_is_counted() {
     let (fetched, body, tally) = fetch(&server, &mut Streams::new(settings(2)), None).await;
     fetched.unwrap();
     assert!(body == file(6000));
-    assert_eq!((tally.opened, server.connections()), (6, 6));
+    assert_eq!((tally.opened, tally.reopened, server.connections()), (6, 4, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_the_client_closes_are_not_the_servers_fault() {
+    // The first connection dies once, and the second one has a request cancelled.
+    let server = server(20_000, |request, reply| match request.connection {
+        0 => reply.cut = Some(400),
+        1 if request.range != Some((1000, 1999)) => reply.delay = Duration::from_secs(20),
+        _ => reply.delay = Duration::from_millis(200),
+    });
+    let (fetched, _, tally) = fetch(&server, &mut Streams::new(settings(2)), None).await;
+    fetched.unwrap();
+    assert!(tally.failed == 1 && tally.timeouts > 0 && server.connections() == 4, "{tally:?}");
+    assert_eq!(tally.reopened, 0, "{tally:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +165,7 @@ async fn one_slow_connection_does_not_hold_up_the_others() {
     fetched.unwrap();
     assert!(body == file(20_000));
     // The shortest time-out is a second.
-    assert_eq!((tally.timeouts, tally.times.len()), (1, 20));
+    assert_eq!((tally.timeouts, tally.most_timeouts, tally.times.len()), (1, 1, 20));
     assert!(started.elapsed() < Duration::from_millis(1600), "{:?}", started.elapsed());
     assert_eq!(server.connections(), 3, "the cancelled connection was not needed again");
 }
@@ -204,6 +218,65 @@ async fn streams_that_the_server_refuses_are_given_up() {
     // If it closes all of them, that is the failure.
     let silent = MemoryServer::new(|_| Reply { cut: Some(0), ..Reply::ok("") });
     assert_eq!(reason(&fetch(&silent, &mut Streams::new(settings(5)), None).await), Reason::Closed);
+}
+
+/// Starts a server that refuses requests on all but the first `allowed` connections, at once, and
+/// answers the others after 200 ms.
+fn limited(allowed: u64, status: u16) -> MemoryServer {
+    server(20_000, move |request, reply| {
+        reply.delay = Duration::from_millis(200);
+        if request.connection >= allowed {
+            *reply = Reply::status(status);
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_beyond_the_limit_of_the_server_are_given_up() {
+    for status in [503, 429] {
+        let server = limited(2, status);
+        let mut streams = Streams::new(settings(5));
+        let (fetched, body, tally) = fetch(&server, &mut streams, None).await;
+        fetched.unwrap();
+        assert!(body == file(20_000));
+        assert_eq!((tally.streams, tally.given_up, tally.refused, tally.failed), (5, 3, 9, 0));
+        assert_eq!(server.connections(), 5, "refused requests are made again on their connection");
+        let (fetched, _, tally) = fetch(&server, &mut streams, None).await;
+        fetched.unwrap();
+        assert_eq!((tally.given_up, tally.refused), (3, 0), "they stay given up");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_all_streams_is_soon_left_alone() {
+    let server = limited(0, 503);
+    let outcome = fetch(&server, &mut Streams::new(settings(5)), None).await;
+    assert_eq!(reason(&outcome), Reason::Status(503));
+    // Until the last one has been refused, the others try again.
+    assert!(outcome.2.requests < 10, "{:?}", outcome.2);
+    // If it refuses all of them later, that is the failure, too.
+    let later = self::server(20_000, |request, reply| {
+        reply.delay = Duration::from_millis(200);
+        if request.range.is_some_and(|(first, _)| first >= 10_000) {
+            *reply = Reply::status(429);
+        }
+    });
+    let outcome = fetch(&later, &mut Streams::new(settings(2)), None).await;
+    assert_eq!((reason(&outcome), outcome.1.len()), (Reason::Status(429), 10_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_may_send_the_whole_file_for_a_range_behind_its_end() {
+    let server = server(1500, |request, reply| {
+        reply.delay = Duration::from_millis(100);
+        if request.range.is_some_and(|(first, _)| first >= 1500) {
+            *reply = Reply::ok(file(1500));
+        }
+    });
+    let (fetched, body, tally) = fetch(&server, &mut Streams::new(settings(4)), None).await;
+    fetched.unwrap();
+    assert!(body == file(1500));
+    assert_eq!((tally.requests, tally.behind_end), (4, 2));
 }
 
 #[tokio::test(start_paused = true)]

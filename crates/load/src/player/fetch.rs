@@ -6,7 +6,7 @@ use latemux_client::{
     failure::Failure,
     http::{ChunkedFetch, Connection, FailedFetch, Fetched, Sink},
     manifest::MAX_BYTES,
-    presentation::{Index, MediaKind, Presentation, Protocol, Resource, Segments},
+    presentation::{Container, Index, MediaKind, Presentation, Protocol, Resource, Segments},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -194,10 +194,15 @@ impl SetFetcher {
             (_, Some(from)) => segments.at(from + 0.05),
             (_, None) => 0,
         };
-        let resource = segments.resource(index)?;
+        let mut resource = segments.resource(index)?;
         let (start, duration) = segments.time(index)?;
         let init = self.init(place, index, &mut due).await?;
         let group = segments.group(index)?;
+        // A byte range of a file has no order of its own.
+        let is_orderable = group.container == Container::Cmaf && resource.range.is_none();
+        if is_orderable && self.session.behaviour.by_priority {
+            resource.url.query_pairs_mut().append_pair("order", "priority");
+        }
         let mut check = Check::segment(group.container, init.as_ref(), group.timescale);
         let mut push = |piece: &[u8]| {
             check.push(piece);

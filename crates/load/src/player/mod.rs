@@ -45,6 +45,8 @@ pub struct Behaviour {
     /// The chunks in which players fetch the segments of their main set; `None` to fetch each
     /// segment with one request.
     pub chunking: Option<Chunking>,
+    /// If true, players ask for the samples of CMAF segments in order of importance.
+    pub by_priority: bool,
 }
 
 /// The way in which segments are fetched in chunks, over several connections.
@@ -72,6 +74,7 @@ impl Default for Behaviour {
             seek_rate: 0.0,
             text: false,
             chunking: None,
+            by_priority: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     statistics::{Estimate, Ratio},
     summary::table,
 };
-use crate::results::{Histogram, Requests, Run, fairness};
+use crate::results::{Histogram, Requests, Run};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The option in which repeats of a run may differ.
@@ -117,7 +117,7 @@ fn measures(run: &Run) -> Measures {
         add("goodput Mbit/s".to_owned(), rate * 8.0 / 1e6);
         add("chunk time mean ms".to_owned(), results.streams.chunk_times.mean() / 1000.0);
     }
-    if let Some(ratio) = fairness(&results.streams, &results.competing) {
+    if let Some(ratio) = results.fairness() {
         add("fairness ratio".to_owned(), ratio);
     }
     let players = &results.players;

@@ -1,7 +1,7 @@
 //! Results as tables for other programs (RFC 4180).
 
 use crate::{
-    results::{Histogram, Run, fairness},
+    results::{Histogram, Run},
     usage::{HostRecord, HostSample},
 };
 use std::{
@@ -126,29 +126,29 @@ pub fn steps(runs: &[(String, Run)]) -> String {
     out
 }
 
-/// Returns a table of request–response streams and of the downloads beside them: a row for each
-/// run that has them. Times are in microseconds, rates in bytes per second.
+/// Returns a table of request–response streams and of plain downloads beside players: a row for
+/// each run that has one of them. Times are in microseconds, rates in bytes per second.
 pub fn streams(runs: &[(String, Run)]) -> String {
     let mut out = String::from(
-        "run,resources,truncated,bytes,missing,rate,requests,chunk_mean_us,chunk_p50_us,chunk_p99_us,timeouts,duplicated,behind_end,opened,failed,given_up,competing,competing_rate,fairness\r\n",
+        "run,resources,truncated,bytes,missing,rate,requests,chunk_mean_us,chunk_p50_us,chunk_p99_us,timeouts,duplicated,behind_end,opened,failed,given_up,competing,competing_rate,fairness,streams,reopened,refused,most_timeouts\r\n",
     );
     let number = |number: Option<f64>| number.map(|number| format!("{number:.3}")).unwrap_or_default();
     for (name, run) in runs {
         let streams = &run.whole.results.streams;
         let competing = &run.whole.results.competing;
-        if streams.requests == 0 {
+        if streams.requests == 0 && competing.downloads == 0 {
             continue;
         }
         let times = &streams.chunk_times;
         let _ = write!(
             out,
-            "{},{},{},{},{},{},{},{:.0},{},{},{},{},{},{},{},{},{},{},{}\r\n",
+            "{},{},{},{},{},{},{},{:.0},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n",
             field(name),
             streams.resources,
             streams.truncated,
             streams.bytes,
             streams.missing,
-            number(streams.rate()),
+            number(run.whole.results.rate()),
             streams.requests,
             times.mean(),
             times.quantile(0.5),
@@ -161,7 +161,11 @@ pub fn streams(runs: &[(String, Run)]) -> String {
             streams.given_up,
             competing.downloads,
             number(competing.rate()),
-            number(fairness(streams, competing)),
+            number(run.whole.results.fairness()),
+            streams.streams,
+            streams.reopened,
+            streams.refused,
+            streams.most_timeouts,
         );
     }
     out

@@ -4,6 +4,7 @@ mod comparison;
 pub mod csv;
 mod html;
 mod statistics;
+mod stream_notes;
 mod summary;
 
 pub use comparison::{ComparedMeasure, compare, comparison, comparison_csv};

@@ -1,13 +1,11 @@
 //! The summary of a run, for the terminal.
 
+use super::stream_notes::stream_notes;
 use crate::{
-    results::{Histogram, Requests, Results, Run, StepResults, fairness, generator, generator_notes},
+    results::{Histogram, Requests, Results, Run, StepResults, generator, generator_notes},
     usage::HostRecord,
 };
 use std::fmt::Write as _;
-
-/// The number of chunks above which a note says that connections are not kept.
-const MANY_CHUNKS: u64 = 20;
 
 /// Returns the results of a run as tables and sentences.
 pub fn summary(run: &Run) -> String {
@@ -94,60 +92,41 @@ fn steps(out: &mut String, steps: &[StepResults]) {
     table(out, &rows);
 }
 
-/// Writes the measurements of request–response streams, if there are any.
+/// Writes the measurements of request–response streams and of plain downloads, if there are any.
 fn streams(out: &mut String, results: &Results) {
-    let streams = &results.streams;
-    if streams.requests == 0 {
-        return;
-    }
+    let Results { streams, competing, .. } = results;
     let times = &streams.chunk_times;
     let millis = |micros: u64| micros as f64 / 1000.0;
     let megabits = |rate: Option<f64>| rate.unwrap_or(0.0) * 8.0 / 1e6;
-    let _ = writeln!(
-        out,
-        "streams: {:.3} Mbit/s while fetching; {} chunks in {:.0} ms (p50; p99 {:.0} ms), {} timed out, {} requests behind an end; {:.1} MB duplicated; {} of {} truncated, which lack {:.1} MB",
-        megabits(streams.rate()),
-        times.count(),
-        millis(times.quantile(0.5)),
-        millis(times.quantile(0.99)),
-        streams.timeouts,
-        streams.behind_end,
-        streams.duplicated as f64 / 1e6,
-        streams.truncated,
-        streams.resources,
-        streams.missing as f64 / 1e6,
-    );
-    let competing = &results.competing;
-    if competing.downloads > 0 {
-        let ratio =
-            fairness(streams, competing).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+    if streams.requests > 0 {
         let _ = writeln!(
             out,
-            "competing downloads: {}, with {:.3} Mbit/s each; fairness ratio {ratio} (1 is fair)",
+            "streams: {} for each player over HTTP/1.1, {} connections opened; {:.3} Mbit/s while fetching; {} chunks in {:.0} ms (p50; p99 {:.0} ms), {} timed out; {:.1} MB duplicated; {} of {} truncated, which lack {:.1} MB",
+            streams.streams,
+            streams.opened,
+            megabits(streams.rate()),
+            times.count(),
+            millis(times.quantile(0.5)),
+            millis(times.quantile(0.99)),
+            streams.timeouts,
+            streams.duplicated as f64 / 1e6,
+            streams.truncated,
+            streams.resources,
+            streams.missing as f64 / 1e6,
+        );
+    }
+    if competing.downloads > 0 {
+        let ratio = results.fairness().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let _ = writeln!(
+            out,
+            "competing downloads: {}, with {:.3} Mbit/s each; one player had {:.3} Mbit/s while fetching; fairness ratio {ratio} (1 is fair)",
             competing.downloads,
             megabits(competing.rate()),
+            megabits(results.rate()),
         );
     }
-    if streams.given_up > 0 {
-        let _ = writeln!(
-            out,
-            "note: the server does not serve so many streams: {} of a player were given up",
-            streams.given_up
-        );
-    }
-    if streams.opened.saturating_mul(2) > streams.requests && streams.requests > MANY_CHUNKS {
-        let _ = writeln!(
-            out,
-            "note: the server does not keep connections: {} were opened for {} chunks",
-            streams.opened, streams.requests
-        );
-    }
-    if streams.long_gaps > 0 {
-        let _ = writeln!(
-            out,
-            "note: the gap is not shorter than the play-out time of {} segments: each stream had one chunk of them at most",
-            streams.long_gaps
-        );
+    for note in stream_notes(streams) {
+        let _ = writeln!(out, "note: {note}");
     }
 }
 

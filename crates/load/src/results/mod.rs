@@ -37,7 +37,7 @@ pub struct Results {
     /// Measurements of request–response streams. Runs without them have zeros.
     #[serde(default)]
     pub streams: StreamResults,
-    /// Plain downloads beside the streams. Runs without them have zeros.
+    /// Plain downloads beside the run. Runs without them have zeros.
     #[serde(default)]
     pub competing: CompetingResults,
 }
@@ -57,6 +57,10 @@ pub struct Requests {
     pub count: u64,
     /// Bytes of bodies, including those of failed requests.
     pub bytes: u64,
+    /// The sum of the times from sending each request to its end, in microseconds. Results of older
+    /// versions have 0.
+    #[serde(default)]
+    pub busy: u64,
     /// The number of failed requests by reason.
     pub errors: BTreeMap<String, u64>,
     /// Times from the moment a request was due to its end, in microseconds, including failed
@@ -76,6 +80,7 @@ impl Requests {
     fn merge(&mut self, other: &Self) -> Option<()> {
         add(&mut self.count, other.count)?;
         add(&mut self.bytes, other.bytes)?;
+        add(&mut self.busy, other.busy)?;
         self.latency.merge(&other.latency);
         self.first_byte.merge(&other.first_byte);
         other
@@ -173,6 +178,28 @@ impl Results {
         self.seconds.iter_mut().zip(&other.seconds).try_for_each(|(ours, theirs)| ours.merge(theirs))
     }
 
+    /// Returns the fairness ratio: the rate of one player while it fetched, over the mean rate of
+    /// one plain download beside it. 1 is fair. `None` if one of them is not known.
+    pub fn fairness(&self) -> Option<f64> {
+        Some(self.rate()? / self.competing.rate()?)
+    }
+
+    /// Returns the bytes per second of one player while it fetched the media whose quality counts:
+    /// in chunks, or else with one request for each segment.
+    pub fn rate(&self) -> Option<f64> {
+        if self.streams.requests > 0 {
+            return self.streams.rate();
+        }
+        let of = |kinds: &[&str]| {
+            let mut sum = Requests::default();
+            let is_of = |class: &str| kinds.contains(&class.rsplit('.').next().unwrap_or_default());
+            let mut classes = self.requests.iter().filter(|(class, _)| is_of(class));
+            classes.try_for_each(|(_, requests)| sum.merge(requests))?;
+            streams::rate(sum.bytes, sum.busy)
+        };
+        of(&["video", "muxed", "single"]).or_else(|| of(&["audio"]))
+    }
+
     /// Returns the sum of all classes.
     pub fn total(&self) -> Requests {
         self.checked_total().unwrap_or_default()
@@ -223,6 +250,7 @@ mod tests {
             let requests = results.requests.entry(class.to_owned()).or_default();
             requests.count = next(1000);
             requests.bytes = next(1 << 40);
+            requests.busy = next(1 << 40);
             requests.errors.insert(format!("status_{}", 400 + next(3)), next(9) + 1);
             requests.latency.record(next(1 << 20));
             requests.first_byte.record(next(1 << 20));
@@ -301,7 +329,7 @@ mod tests {
             ];
             for requests in results.requests.values() {
                 let histograms = [requests.latency.count(), requests.first_byte.count()];
-                numbers.extend([requests.count, requests.bytes, requests.failed()]);
+                numbers.extend([requests.count, requests.bytes, requests.busy, requests.failed()]);
                 numbers.extend(histograms);
             }
             for second in &results.seconds {
@@ -326,6 +354,28 @@ mod tests {
             (sum(Requests::failed), sum(|r| r.latency.count()))
         );
         assert_eq!(Results::default().total(), Requests::default());
+    }
+
+    #[test]
+    fn the_rate_of_players_without_streams_is_that_of_their_main_media() {
+        let mut results = Results::default();
+        for (class, bytes, busy) in [
+            ("manifest", 1, 1),
+            ("dash.init", 1, 1),
+            ("dash.audio", 100, 1_000_000),
+            ("dash.video", 5000, 2_000_000),
+            ("hls.muxed", 4000, 1_000_000),
+        ] {
+            results.requests.insert(class.to_owned(), Requests { bytes, busy, ..Requests::default() });
+        }
+        assert_eq!((results.rate(), results.fairness()), (Some(3000.0), None));
+        results.competing = CompetingResults { bytes: 6000, busy: 1_000_000, ..Default::default() };
+        assert_eq!(results.fairness(), Some(0.5));
+        results.streams = StreamResults { requests: 1, bytes: 12, busy: 1_000, ..Default::default() };
+        assert_eq!(results.fairness(), Some(2.0), "chunks, if there are any");
+        results.streams = StreamResults::default();
+        results.requests.retain(|class, _| class.ends_with("audio"));
+        assert_eq!(results.rate(), Some(100.0));
     }
 
     #[test]

@@ -100,6 +100,8 @@ impl Recorder {
             Ok(fetched) => (fetched.latency, Some(fetched.first_byte), fetched.bytes, wrong),
             Err(failed) => (failed.latency, None, failed.bytes, Some(&failed.failure)),
         };
+        // A failed request has been on its way since it was due, but for delays of the generator.
+        let busy = micros(fetched.as_ref().map_or(latency, |fetched| fetched.transfer));
         let plateau = self.plateau(latency);
         let latency = micros(latency);
         let errors = failure.is_some().into();
@@ -115,6 +117,7 @@ impl Recorder {
         let count = |requests: &mut Requests| {
             requests.count += 1;
             requests.bytes += bytes;
+            requests.busy += busy;
             requests.latency.record(latency);
             if let Some(first_byte) = first_byte {
                 requests.first_byte.record(micros(first_byte));

@@ -21,37 +21,60 @@ pub struct StreamResults {
     pub busy: u64,
     /// The bytes of use of each resource over the time in which it was fetched, in bits per second.
     pub goodput: Histogram,
+    /// The maximum number of streams of a player. This and other fields that have a default are
+    /// missing in results of older versions.
+    #[serde(default)]
+    pub streams: u64,
     /// Requests for chunks.
     pub requests: u64,
     /// The time from the request for each chunk to its last byte, in microseconds.
     pub chunk_times: Histogram,
     /// Chunks that did not arrive within their time-out.
     pub timeouts: u64,
+    /// Of these, the chunks of the stream that had most of them; the sum over all players.
+    #[serde(default)]
+    pub most_timeouts: u64,
     /// Bytes that arrived in vain: twice, or on a connection that failed.
     pub duplicated: u64,
     /// Requests behind the end of a resource, made before its length was known.
     pub behind_end: u64,
     /// Connections that were opened, except for requests that were cancelled.
     pub opened: u64,
+    /// Connections that were opened because the server had not kept the last one of the stream.
+    #[serde(default)]
+    pub reopened: u64,
     /// Requests whose connection failed.
     pub failed: u64,
-    /// The maximum number of streams that one player gave up.
+    /// Requests that were answered with 503 or 429 while others succeeded.
+    #[serde(default)]
+    pub refused: u64,
+    /// The maximum number of streams that one player gave up while it kept others.
     pub given_up: u64,
     /// Resources whose play-out time was not longer than the gap between requests.
     pub long_gaps: u64,
+    /// True if the server also offers HTTP/2.
+    #[serde(default)]
+    pub is_http2_offered: bool,
 }
 
 impl StreamResults {
     /// Adds the measurements of a resource, and the resource itself if it arrived.
     pub(crate) fn add(&mut self, tally: &ChunkTally, chunked: Option<&ChunkedFetch>) {
+        self.streams = self.streams.max(tally.streams);
         self.requests += tally.requests;
         tally.times.iter().for_each(|time| self.chunk_times.record(micros(*time)));
         self.timeouts += tally.timeouts;
+        self.most_timeouts += tally.most_timeouts;
         self.duplicated += tally.duplicated;
         self.behind_end += tally.behind_end;
         self.opened += tally.opened;
+        self.reopened += tally.reopened;
         self.failed += tally.failed;
-        self.given_up = self.given_up.max(tally.given_up);
+        self.refused += tally.refused;
+        // If all of them were given up, the server does not serve a number of streams, but none.
+        if tally.given_up < tally.streams {
+            self.given_up = self.given_up.max(tally.given_up);
+        }
         let Some(chunked) = chunked else { return };
         let busy = micros(chunked.fetched.transfer);
         self.resources += 1;
@@ -75,20 +98,24 @@ impl StreamResults {
         add(&mut self.missing, other.missing)?;
         add(&mut self.busy, other.busy)?;
         self.goodput.merge(&other.goodput);
+        self.streams = self.streams.max(other.streams);
+        self.is_http2_offered |= other.is_http2_offered;
         add(&mut self.requests, other.requests)?;
         self.chunk_times.merge(&other.chunk_times);
         add(&mut self.timeouts, other.timeouts)?;
+        add(&mut self.most_timeouts, other.most_timeouts)?;
         add(&mut self.duplicated, other.duplicated)?;
         add(&mut self.behind_end, other.behind_end)?;
         add(&mut self.opened, other.opened)?;
+        add(&mut self.reopened, other.reopened)?;
         add(&mut self.failed, other.failed)?;
+        add(&mut self.refused, other.refused)?;
         self.given_up = self.given_up.max(other.given_up);
         add(&mut self.long_gaps, other.long_gaps)
     }
 }
 
-/// Plain downloads beside the streams, each over one connection. They do not count in the other
-/// results.
+/// Plain downloads beside a run, each over one connection. They do not count in the other results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompetingResults {
@@ -117,7 +144,7 @@ impl CompetingResults {
 }
 
 /// Returns bytes per second; `None` if there were none.
-fn rate(bytes: u64, micros: u64) -> Option<f64> {
+pub(super) fn rate(bytes: u64, micros: u64) -> Option<f64> {
     (bytes > 0 && micros > 0).then(|| bytes as f64 * 1e6 / micros as f64)
 }
 
@@ -144,5 +171,55 @@ mod tests {
         assert_eq!((streams.rate(), competing.rate()), (Some(1_500_000.0), Some(500_000.0)));
         assert_eq!(fairness(&streams, &competing), Some(3.0));
         assert_eq!(fairness(&streams, &CompetingResults::default()), None);
+    }
+
+    #[test]
+    fn every_number_of_streams_is_added() {
+        let mut tally = ChunkTally { streams: 5, given_up: 2, ..ChunkTally::default() };
+        let numbers = [
+            &mut tally.requests,
+            &mut tally.timeouts,
+            &mut tally.most_timeouts,
+            &mut tally.duplicated,
+            &mut tally.behind_end,
+            &mut tally.opened,
+            &mut tally.reopened,
+            &mut tally.failed,
+            &mut tally.refused,
+        ];
+        (1..).zip(numbers).for_each(|(value, number)| *number = value);
+        let mut one = StreamResults { is_http2_offered: true, ..StreamResults::default() };
+        one.add(&tally, None);
+        let mut all = StreamResults::default();
+        all.merge(&one).unwrap();
+        assert_eq!(all, one);
+        all.merge(&one).unwrap();
+        let sums = |results: &StreamResults| {
+            [
+                results.requests,
+                results.timeouts,
+                results.most_timeouts,
+                results.duplicated,
+                results.behind_end,
+                results.opened,
+                results.reopened,
+                results.failed,
+                results.refused,
+            ]
+        };
+        assert_eq!(sums(&one), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(sums(&all), sums(&one).map(|sum| 2 * sum));
+        assert_eq!((all.streams, all.given_up), (5, 2), "of one player");
+        all.add(&ChunkTally { streams: 5, given_up: 5, ..ChunkTally::default() }, None);
+        assert_eq!(all.given_up, 2, "a server that is gone is no limit");
+    }
+
+    #[test]
+    fn results_of_older_versions_are_read() {
+        let mut value = serde_json::to_value(StreamResults::default()).unwrap();
+        for new in ["streams", "most_timeouts", "reopened", "refused", "is_http2_offered"] {
+            assert!(value.as_object_mut().unwrap().remove(new).is_some(), "{new}");
+        }
+        assert_eq!(serde_json::from_value::<StreamResults>(value).unwrap(), StreamResults::default());
     }
 }

@@ -4,7 +4,7 @@ use crate::playing::{fixed, plan, played, single_plan};
 use latemux_load::{
     player::{Behaviour, Chunking},
     report::summary,
-    results::{Part, Recorder, Run, fairness},
+    results::{Part, Recorder, Results, Run, fairness},
     run::{Arrivals, Competing, CompetingPlan, Plan, SinglePlan, Style, run_single},
 };
 use latemux_streams::{ChunkTimeout, Settings};
@@ -12,7 +12,14 @@ use latemux_testmedia::{
     memory_server::{MemoryServer, Reply, Request, files},
     streams::dash,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::{sync::watch, time::Instant};
 
 fn settings(streams: usize, chunk: u64) -> Settings {
@@ -94,19 +101,141 @@ async fn segments_are_truncated_at_the_end_of_their_play_out_time() {
     assert_eq!((results.streams.truncated, results.players.stalls.count()), (0, 1));
 }
 
+/// Returns the summary of results.
+fn summarised(results: Results) -> String {
+    let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
+    (part.complete, part.results) = (true, results);
+    summary(&Run::single(part))
+}
+
+/// Returns the lines of the summary that are about disturbances, and the reasons of failures.
+async fn noted(
+    behaviour: Behaviour,
+    spoil: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
+) -> (Vec<String>, Vec<String>) {
+    let inner = title();
+    let server = MemoryServer::new(move |request| {
+        let mut reply = inner(request);
+        if request.range.is_some() {
+            spoil(request, &mut reply);
+        }
+        reply
+    });
+    let (results, wrong) = played(&server, &plan("index.mpd"), behaviour).await;
+    let text = summarised(results);
+    let notes = text.lines().filter_map(|line| line.strip_prefix("note: ")).map(str::to_owned).collect();
+    (notes, wrong.into_keys().map(|reason| reason.to_string()).collect())
+}
+
 #[tokio::test(start_paused = true)]
 async fn gaps_beyond_the_play_out_time_are_noted() {
-    let server = MemoryServer::new(title());
     let mut behaviour = chunked(5, true);
     if let Some(chunking) = &mut behaviour.chunking {
         chunking.settings.gap = Duration::from_secs(10);
     }
-    let (results, _) = played(&server, &plan("index.mpd"), behaviour).await;
-    assert!(results.streams.long_gaps > 0, "{:?}", results.streams);
-    let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
-    (part.complete, part.results) = (true, results);
-    let text = summary(&Run::single(part));
-    assert!(text.contains("note: the gap is not shorter than the play-out time of"), "{text}");
+    let (notes, _) = noted(behaviour, |_, _| {}).await;
+    let expected = "the gap is not shorter than the play-out time of ";
+    assert!(notes.iter().any(|note| note.starts_with(expected)), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_do_not_do_all_that_streams_need_are_noted_in_one_line_each() {
+    // The only requests behind the end are those before the first length is known.
+    let behind_end = "requests behind the end of a segment whose length was not known yet, ";
+    let (notes, wrong) = noted(chunked(5, false), |_, _| {}).await;
+    let is_quiet = notes.iter().all(|note| note.contains(behind_end));
+    assert!(is_quiet && notes.len() <= 1 && wrong.is_empty(), "{notes:?} {wrong:?}");
+    let (notes, wrong) = noted(chunked(5, false), |_, reply| reply.cut = Some(usize::MAX)).await;
+    let closes = notes.iter().filter(|note| note.starts_with("the server does not keep connections: "));
+    assert!(closes.count() == 1 && wrong.is_empty(), "{notes:?} {wrong:?}");
+    // The manifest and audio have a connection each.
+    let (notes, wrong) = noted(chunked(5, false), |request, reply| {
+        reply.delay = Duration::from_millis(50);
+        if request.connection > 4 {
+            *reply = Reply::status(503);
+        }
+    })
+    .await;
+    let fewer = "the server allows fewer connections: ";
+    let fewer = notes.iter().filter(|note| note.starts_with(fewer) && note.contains(" of the 5 streams "));
+    assert!(fewer.count() == 1 && wrong.is_empty(), "{notes:?} {wrong:?}");
+    // One chunk takes long, over whichever connection it is requested first.
+    let is_first = AtomicBool::new(true);
+    let (notes, wrong) = noted(chunked(3, false), move |request, reply| {
+        if request.range.is_some_and(|(first, _)| first == 4000) && is_first.swap(false, Relaxed) {
+            reply.delay = Duration::from_secs(20);
+        }
+    })
+    .await;
+    let stalled = "stalled chunks: 1, 100 % of them on the slowest connection of each player";
+    assert!(notes.iter().any(|note| note == stalled) && wrong.is_empty(), "{notes:?} {wrong:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_chunks_have_one_line_each() {
+    let failed = |spoil: fn(&Request, &mut Reply)| async move {
+        let inner = title();
+        let server = MemoryServer::new(move |request| {
+            let mut reply = inner(request);
+            if request.range.is_some() {
+                spoil(request, &mut reply);
+            }
+            reply
+        });
+        let (results, wrong) = played(&server, &plan("index.mpd"), chunked(3, false)).await;
+        assert!(results.streams.given_up == 0, "{:?}", results.streams);
+        wrong
+    };
+    let whole = failed(|_, reply| *reply = Reply::ok(vec![0; 9000])).await;
+    let details = |wrong: &BTreeMap<_, Vec<String>>| wrong.values().flatten().cloned().collect::<Vec<_>>();
+    let lines = details(&whole);
+    assert!(whole.len() == 1 && whole.contains_key("wrong_range"), "{whole:?}");
+    assert!(lines.iter().all(|line| line.contains("does not answer byte ranges, which chunks need")));
+    let changed = failed(|request, reply| {
+        let version = request.range.is_some_and(|(first, _)| first >= 4000);
+        reply.headers.push(("ETag".to_owned(), format!("\"{version}\"")));
+    })
+    .await;
+    let lines = details(&changed);
+    assert!(changed.len() == 1 && changed.contains_key("changed"), "{changed:?}");
+    assert!(lines.iter().all(|line| line.ends_with(" changed between two of its chunks")), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn segments_of_cmaf_are_requested_in_order_of_importance() {
+    let inner = title();
+    let server = MemoryServer::new(move |request| {
+        let path = request.path.split('?').next().unwrap_or_default().to_owned();
+        inner(&Request { path, ..request.clone() })
+    });
+    let behaviour = Behaviour { by_priority: true, ..fixed(u64::MAX) };
+    let (_, wrong) = played(&server, &plan("index.mpd"), behaviour).await;
+    assert_eq!(wrong, BTreeMap::new());
+    let requests = server.requests();
+    let (ordered, others): (Vec<_>, Vec<_>) =
+        requests.iter().map(|request| &request.path).partition(|path| path.ends_with("?order=priority"));
+    assert!(ordered.len() > 4 && ordered.iter().all(|path| path.contains("/chunk-stream")), "{ordered:?}");
+    let is_segment = |path: &&&String| path.contains("/chunk-stream") || path.contains('?');
+    assert_eq!(others.iter().filter(is_segment).count(), 0, "{others:?}");
+    assert!(others.len() >= 3, "the manifest and the init segments: {others:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn plain_players_are_compared_with_plain_downloads() {
+    let inner = title();
+    let server =
+        MemoryServer::new(move |request| Reply { delay: Duration::from_millis(20), ..inner(request) });
+    let duration = Some(Duration::from_secs(600));
+    let plain = Plan { style: Style::Sequence, duration, ..plan("index.mpd") };
+    let competing = Competing::start(server.client(), CompetingPlan::Titles(plain.clone()));
+    let (mut results, _) = played(&server, &Plan { duration: None, ..plain }, fixed(u64::MAX)).await;
+    results.competing = competing.end().await;
+    // Both have one connection at a time; the downloads also fetch audio, whose segments are small.
+    let ratio = results.fairness().unwrap();
+    assert!((1.0..3.0).contains(&ratio), "{ratio}");
+    let text = summarised(results);
+    assert!(text.contains("competing downloads: 1, with ") && !text.contains("streams: "), "{text}");
+    assert!(text.contains(&format!("fairness ratio {ratio:.2} (1 is fair)")), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
