@@ -194,7 +194,9 @@ impl Function {
             return Err(Error::invalid("popularity is that of titles: it needs the kind sequence or watch"));
         }
         if self == Self::Load && stated("rate").is_some() && is_of_titles {
-            return Err(Error::invalid("rate is that of requests: it needs the kind list or single"));
+            return Err(Error::invalid(
+                "`rate` counts requests, so it needs `kind = \"list\"` or `\"single\"`",
+            ));
         }
         Ok(())
     }
@@ -267,7 +269,9 @@ mod tests {
         };
         assert_eq!(check(Function::Load, &at_rate("list", "100")), Ok(()));
         refused(Function::Load, &at_rate("list", "0.5"), "rate = '0.5': not a whole number from 1");
-        refused(Function::Load, &at_rate("watch", "100"), "it needs the kind list or single");
+        let parameters = at_rate("watch", "100");
+        let why = "`rate` counts requests, so it needs `kind = \"list\"` or `\"single\"`";
+        refused(Function::Load, &parameters, why);
         let origin = |name, value| [("config", "x"), (name, value)];
         assert_eq!(check(Function::Origin, &origin("cache-memory", "1GiB")), Ok(()));
         refused(Function::Origin, &origin("cache-memory", "0"), "not a size from 1 byte to 1 TiB");
