@@ -1,9 +1,10 @@
 //! `latemux lab`: the published experiments.
 
-use crate::{signals::stop_signal, standard_output::say};
+use crate::{signals::stop_signal, standard_output::say, storage_flags::StorageFlags};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
+    clean::{Cleaned, clean},
     driver::Driver,
     machine::Machine,
     nbmp::{MAX_DOCUMENT, Task, Workflow},
@@ -11,15 +12,18 @@ use latemux_lab::{
     plan::{Cell, Conditions, Estimate, Extent, Library, Planned, plan},
     report,
     submit::submit,
-    task::{self, Place},
+    task::{self, Part, Place, Results},
 };
 use latemux_link::network::{Enclosure, has_entered};
+use latemux_quantity::TimeSpan;
+use latemux_storage::write::destination;
 use std::{
     collections::BTreeMap,
     env,
     fmt::Write as _,
     fs,
     io::Read as _,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -52,6 +56,7 @@ enum Command {
     Report(Report),
     Submit(Submit),
     Task(RunTask),
+    Clean(Clean),
 }
 
 /// List the cells of experiments, and the time and disk that they take
@@ -92,9 +97,8 @@ struct Run {
     /// one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Script that plays titles in a browser [default: `player/play.mjs` in the library]
-    #[arg(long, value_name = "FILE")]
-    player: Option<PathBuf>,
+    #[command(flatten)]
+    player: PlayerScript,
     /// How functions reach each other
     #[arg(long, value_enum, default_value_t = Net::Auto, value_name = "MODE")]
     net: Net,
@@ -155,7 +159,41 @@ struct RunTask {
     /// Program `latemux` that is measured [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Script that plays titles in a browser, which only the function `player` needs
+    #[command(flatten)]
+    player: PlayerScript,
+    /// Longest time in which the functions that this one reads from must answer
+    #[arg(long, default_value = "60s", value_name = "DURATION")]
+    input_wait: TimeSpan,
+    /// Address at which the function serves if its document names that of another machine, such as
+    /// a service in a cluster
+    #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Folder or bucket for what the function has measured, such as s3://bucket/prefix [default:
+    /// the folder for its files]
+    #[arg(long, value_name = "LOCATION")]
+    results: Option<String>,
+    #[command(flatten)]
+    storage: StorageFlags,
+}
+
+/// End the processes of a run that was killed, and remove what it has not completed
+///
+/// A process is ended only if it is the one that the run has started. Results and complete titles
+/// are kept. A run that is still going on is ended too.
+#[derive(Debug, ClapArgs)]
+struct Clean {
+    /// Folder that `lab run --out` wrote
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Folder with titles [default: the folder `content` in that of the results]
+    #[arg(long, value_name = "DIR")]
+    content: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+struct PlayerScript {
+    /// Script that plays titles in a browser, for the function `player` [default of `lab run`:
+    /// `player/play.mjs` in the library]
     #[arg(long, value_name = "FILE")]
     player: Option<PathBuf>,
 }
@@ -210,6 +248,7 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
         Command::Report(flags) => write_report(flags),
         Command::Submit(flags) => send(flags),
         Command::Task(flags) => run_task(flags),
+        Command::Clean(flags) => remove_leftovers(flags),
     }
 }
 
@@ -347,7 +386,7 @@ fn program(stated: Option<&Path>) -> Result<PathBuf> {
 /// checked only if a cell has a player.
 fn player(flags: &Run, plans: &[Planned]) -> Result<PathBuf, String> {
     let library = || flags.experiments.files.first().map(|file| flags.experiments.library(file).player());
-    let script = flags.player.clone().or_else(library).unwrap_or_default();
+    let script = flags.player.player.clone().or_else(library).unwrap_or_default();
     if plans.iter().any(Planned::has_player) {
         task::check_player(&script)?;
     }
@@ -373,13 +412,59 @@ fn send(flags: &Submit) -> Result<()> {
 fn run_task(flags: &RunTask) -> Result<()> {
     let document = read_document(&flags.document)?;
     let task = Task::from_json(&document).with_context(|| flags.document.display().to_string())?;
+    let folder = fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?;
     let place = Place {
         latemux: program(flags.program.as_deref())?,
-        folder: fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?,
         content: fs::canonicalize(&flags.content).with_context(|| flags.content.display().to_string())?,
-        player: flags.player.clone(),
+        player: flags.player.player.clone(),
+        input_wait: flags.input_wait.0,
+        listen: flags.listen,
+        results: results(flags, &folder)?,
+        folder,
     };
-    Ok(task::run(&task, &place, &*stop_flag()?)?)
+    let part = task::run(&task, &place, &*stop_flag()?)?;
+    store(&part, &task.id, &place.results.location, &flags.storage)
+}
+
+/// Returns the place for the results of a task.
+fn results(flags: &RunTask, folder: &Path) -> Result<Results> {
+    let location = match &flags.results {
+        None => folder.to_str().with_context(|| format!("{}: not UTF-8", folder.display()))?,
+        Some(location) => {
+            if !location.contains("://") {
+                fs::create_dir_all(location).with_context(|| location.clone())?;
+            }
+            location.trim_end_matches('/')
+        }
+    };
+    let StorageFlags { s3_endpoint, s3_region } = &flags.storage;
+    let flags = [("--s3-endpoint", s3_endpoint), ("--s3-region", s3_region)];
+    let flags = flags.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
+    Ok(Results { location: location.to_owned(), flags: flags.collect() })
+}
+
+/// Writes the part of a task, completely or not at all.
+fn store(part: &Part, id: &str, results: &str, storage: &StorageFlags) -> Result<()> {
+    let address = format!("{results}/{}", Part::file_name(id));
+    let target = destination(&address, &storage.options())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(target.put(part.to_bytes()?.into())).with_context(|| format!("cannot write {address}"))
+}
+
+fn remove_leftovers(flags: &Clean) -> Result<()> {
+    let content = flags.content.clone().unwrap_or_else(|| flags.run.join("content"));
+    let Cleaned { processes, folders } = clean(&flags.run, &content)?;
+    let mut text = String::new();
+    if processes > 0 {
+        writeln!(text, "processes ended: {processes}")?;
+    }
+    for folder in &folders {
+        writeln!(text, "removed: {}", folder.display())?;
+    }
+    if text.is_empty() {
+        text.push_str("nothing is left\n");
+    }
+    say(&text)
 }
 
 fn show_plan(flags: &Plan) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::{
     machine::ProcessorTime,
     nbmp::{Task, Workflow},
     plan::{Cell, Planned, block},
-    process::{Process, last_line},
+    process::{Identity, Process, last_line},
     task::Part,
 };
 use latemux_link::network::Enclosure;
@@ -29,6 +29,9 @@ use std::{
 
 /// The time that a task has to end and to write its part after SIGINT.
 const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// The name of the folder of the tasks of a cell, in that of the run.
+pub(crate) const WORK: &str = "work";
 
 /// The time between two looks at the tasks of a cell.
 const POLL: Duration = Duration::from_millis(20);
@@ -135,11 +138,14 @@ impl Driver<'_> {
     /// Measures a cell once.
     fn measure(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
         let documents = self.run.join("cells").join(&cell.key);
-        let work = self.run.join("work");
+        let work = self.run.join(WORK);
         // A run that was killed may have left it.
         let _ = fs::remove_dir_all(&work);
         for folder in [&documents, &work] {
             fs::create_dir_all(folder).map_err(|error| Error::file(folder, &error))?;
+        }
+        if let Some(own) = Identity::own() {
+            own.record(&work);
         }
         let before = ProcessorTime::now();
         let result = self.perform(cell, repeat, &documents, &work);
@@ -164,6 +170,7 @@ impl Driver<'_> {
                 write(&file, &task.to_json()?)?;
                 let process =
                     site.start(node, &self.latemux, |command| self.prepare(command, &file, work))?;
+                process.record(work);
                 running.push((task, process));
             }
         }

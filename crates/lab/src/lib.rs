@@ -8,6 +8,7 @@
 //! - [`outline`]: the experiments of a run, in a file of its folder
 //! - [`nbmp`]: workflow and task documents of Network-Based Media Processing (ISO/IEC 23090-8)
 //! - [`nginx`]: configurations of storage, caches and balancers
+//! - [`clean`]: the leftovers of a run that was killed
 //! - [`content`]: titles on disk, and the paths that clients request
 //! - [`task`]: one function as a process
 //! - [`driver`]: cells measured on this machine
@@ -16,6 +17,7 @@
 //! - [`report`]: the results of a run, summed up
 //! - [`submit`]: workflow documents for an engine
 
+pub mod clean;
 pub mod content;
 pub mod driver;
 pub mod error;

@@ -1,5 +1,9 @@
 //! Processes that end with the one that started them.
 
+mod identity;
+
+pub(crate) use identity::Identity;
+
 use crate::Error;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use std::{
@@ -47,6 +51,13 @@ impl Process {
             .spawn()
             .map_err(|error| Error::Lacking(format!("cannot start setpriv (util-linux): {error}")))?;
         Ok(Self { child })
+    }
+
+    /// Adds the process to those that the folder of a run's tasks lists.
+    pub(crate) fn record(&self, folder: &Path) {
+        if let Some(process) = Identity::of_child(&self.child) {
+            process.record(folder);
+        }
     }
 
     /// Returns how the process has ended, if it has.

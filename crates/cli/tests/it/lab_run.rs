@@ -34,14 +34,14 @@ audio = '64kbit/s'
 ";
 
 /// A library with one experiment, and the folder of a run.
-struct Lab {
-    folder: TempDir,
-    net: &'static str,
+pub(crate) struct Lab {
+    pub(crate) folder: TempDir,
+    pub(crate) net: &'static str,
 }
 
 /// Returns the ways in which functions can reach each other on this machine.
 #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
-fn nets() -> Vec<&'static str> {
+pub(crate) fn nets() -> Vec<&'static str> {
     match Enclosure::check() {
         Ok(()) => vec!["loopback", "hosts"],
         Err(why) => {
@@ -53,7 +53,7 @@ fn nets() -> Vec<&'static str> {
 
 impl Lab {
     /// Makes the library, or returns `None` if nginx is not installed.
-    fn new(net: &'static str) -> Option<Self> {
+    pub(crate) fn new(net: &'static str) -> Option<Self> {
         tool("nginx")?;
         let folder = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -76,11 +76,11 @@ impl Lab {
         Some(Self { folder, net })
     }
 
-    fn out(&self) -> PathBuf {
+    pub(crate) fn out(&self) -> PathBuf {
         self.folder.path().join("run")
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
         command.args(["lab", "run"]).arg(self.folder.path().join("lab/experiments/counts.toml"));
         command.args(["--net", self.net]);
@@ -89,21 +89,21 @@ impl Lab {
         command
     }
 
-    fn run(&self) -> Output {
+    pub(crate) fn run(&self) -> Output {
         self.command().output().unwrap()
     }
 
-    fn start(&self) -> Child {
+    pub(crate) fn start(&self) -> Child {
         self.command().stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    fn records(&self) -> Vec<Value> {
+    pub(crate) fn records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.out().join("cells.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Returns the processes that mention the folder of the run: their IDs and commands.
-    fn processes(&self) -> Vec<(u32, String)> {
+    pub(crate) fn processes(&self) -> Vec<(u32, String)> {
         let out = self.out().to_str().unwrap().to_owned();
         let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
             let path = entry.unwrap().path();
@@ -114,7 +114,7 @@ impl Lab {
         processes.filter(|(_, command)| command.contains(&out)).collect()
     }
 
-    fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
         let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
             if is_true(self) {
@@ -197,7 +197,7 @@ fn a_fixed_rate_is_offered_to_an_origin_with_few_processors_and_a_small_cache() 
     assert!(!lab.out().join("fits.csv").exists());
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
@@ -369,7 +369,10 @@ fn a_player_has_its_results_in_the_record_or_the_reason_of_its_failure() {
         let error = |record: &Value| record["error"].as_str().unwrap_or_default().to_owned();
         let [failed, wrong, measured] = &records[..] else { panic!("{records:?}") };
         assert!(error(failed).starts_with("player-lab-") && error(failed).ends_with("-r1: last"), "{failed}");
-        assert!(error(wrong).ends_with("played.json: no start-up delays of 3 runs"), "{wrong}");
+        assert!(
+            error(wrong).ends_with("played.json: expected 3 start-up delays above 0, found 2"),
+            "{wrong}"
+        );
         let measured = &measured["measured"];
         assert_eq!(
             (&measured["startup"], &measured["startup_median"]),
