@@ -1,6 +1,9 @@
 //! `latemux lab`: the published experiments.
 
-use crate::{signals::stop_signal, standard_output::say, storage_flags::StorageFlags};
+mod engine;
+mod task_command;
+
+use crate::{signals::stop_signal, standard_output::say};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
@@ -10,20 +13,16 @@ use latemux_lab::{
     nbmp::{MAX_DOCUMENT, Task, Workflow},
     outline,
     plan::{Cell, Conditions, Estimate, Extent, Library, Planned, plan},
-    report,
-    submit::submit,
-    task::{self, Part, Place, Results},
+    report, task,
 };
 use latemux_link::network::{Enclosure, has_entered};
-use latemux_quantity::TimeSpan;
-use latemux_storage::write::destination;
 use std::{
     collections::BTreeMap,
     env,
     fmt::Write as _,
     fs,
     io::Read as _,
-    net::SocketAddr,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -54,8 +53,9 @@ enum Command {
     Plan(Plan),
     Run(Run),
     Report(Report),
-    Submit(Submit),
-    Task(RunTask),
+    Submit(engine::Submit),
+    Serve(engine::Serve),
+    Task(task_command::RunTask),
     Clean(Clean),
 }
 
@@ -125,55 +125,6 @@ struct Report {
     /// Folders that `lab run --out` wrote, each with the part of one machine
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-}
-
-/// Send a workflow document to an NBMP engine, such as one on Kubernetes
-///
-/// The engine must know the functions, and must be able to start `latemux lab task`. Prints the ID
-/// of the workflow.
-#[derive(Debug, ClapArgs)]
-struct Submit {
-    /// Workflow document that `lab plan --documents` or `lab run` wrote
-    #[arg(value_name = "FILE")]
-    document: PathBuf,
-    /// Address of the engine's workflow API, without /v2/workflows
-    #[arg(long, value_name = "URL")]
-    engine: String,
-}
-
-/// Run one function of a workflow, as `lab run` and workflow engines do
-///
-/// The function runs until it has ended, or until SIGINT or SIGTERM. It then writes what it has
-/// measured.
-#[derive(Debug, ClapArgs)]
-struct RunTask {
-    /// Task document
-    #[arg(value_name = "FILE")]
-    document: PathBuf,
-    /// Folder for the files of the task, and for what it has measured
-    #[arg(long, value_name = "DIR")]
-    folder: PathBuf,
-    /// Folder with titles
-    #[arg(long, value_name = "DIR")]
-    content: PathBuf,
-    /// Program `latemux` that is measured [default: this one]
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
-    #[command(flatten)]
-    player: PlayerScript,
-    /// Longest time in which the functions that this one reads from must answer
-    #[arg(long, default_value = "60s", value_name = "DURATION")]
-    input_wait: TimeSpan,
-    /// Address at which the function serves if its document names that of another machine, such as
-    /// a service in a cluster
-    #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
-    /// Folder or bucket for what the function has measured, such as s3://bucket/prefix [default:
-    /// the folder for its files]
-    #[arg(long, value_name = "LOCATION")]
-    results: Option<String>,
-    #[command(flatten)]
-    storage: StorageFlags,
 }
 
 /// End the processes of a run that was killed, and remove what it has not completed
@@ -246,8 +197,9 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
         Command::Plan(flags) => show_plan(flags),
         Command::Run(flags) => measure(flags),
         Command::Report(flags) => write_report(flags),
-        Command::Submit(flags) => send(flags),
-        Command::Task(flags) => run_task(flags),
+        Command::Submit(flags) => engine::send(flags),
+        Command::Serve(flags) => engine::serve(flags),
+        Command::Task(flags) => task_command::run(flags),
         Command::Clean(flags) => remove_leftovers(flags),
     }
 }
@@ -294,9 +246,9 @@ fn measure(flags: &Run) -> Result<()> {
     let enclosure = enter(flags.net)?;
     let conditions = conditions(enclosure.as_ref());
     let plans = flags.experiments.plan(&conditions)?;
-    check_disk(&flags.out, &plans)?;
-    let stop = stop_flag()?;
     let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
+    check_disk(&flags.out, &content, &plans)?;
+    let stop = stop_flag()?;
     fs::create_dir_all(&content).with_context(|| content.display().to_string())?;
     fs::create_dir_all(&flags.out).with_context(|| flags.out.display().to_string())?;
     Machine::this(VERSION, &conditions.mode).write(&flags.out)?;
@@ -334,25 +286,38 @@ fn measure(flags: &Run) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the disk has room for titles and caches.
-fn check_disk(out: &Path, plans: &[Planned]) -> Result<()> {
-    let needed = Estimate::of(plans).disk;
-    // The folder may not exist yet.
-    let existing =
-        out.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
-    let Some(system) = existing.filter_map(|path| rustix::fs::statvfs(path).ok()).next() else {
+/// Checks that the disks have room for titles and caches.
+fn check_disk(out: &Path, content: &Path, plans: &[Planned]) -> Result<()> {
+    let Estimate { disk, titles, .. } = Estimate::of(plans);
+    let (Some((own, free)), Some((of_titles, free_for_titles))) = (free_space(out), free_space(content))
+    else {
         return Ok(());
     };
-    let free = system.f_bavail.saturating_mul(system.f_frsize);
-    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-    ensure!(
-        needed <= free,
-        "{}: {:.1} GB of disk needed, {:.1} GB free",
-        out.display(),
-        gigabytes(needed),
-        gigabytes(free)
-    );
-    Ok(())
+    let check = |folder: &Path, needed: u64, free: u64| {
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        ensure!(
+            needed <= free,
+            "{}: {:.1} GB of disk needed, {:.1} GB free",
+            folder.display(),
+            gigabytes(needed),
+            gigabytes(free)
+        );
+        Ok(())
+    };
+    if own == of_titles {
+        return check(out, disk, free);
+    }
+    check(content, titles, free_for_titles)?;
+    check(out, disk - titles, free)
+}
+
+/// Returns the file system of a folder, which may not exist yet, and its free bytes.
+fn free_space(folder: &Path) -> Option<(u64, u64)> {
+    let existing =
+        folder.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let existing = existing.into_iter().find(|path| path.exists())?;
+    let system = rustix::fs::statvfs(existing).ok()?;
+    Some((fs::metadata(existing).ok()?.dev(), system.f_bavail.saturating_mul(system.f_frsize)))
 }
 
 fn write_report(flags: &Report) -> Result<()> {
@@ -403,54 +368,6 @@ fn read_document(path: &Path) -> Result<Vec<u8>> {
     Ok(document)
 }
 
-fn send(flags: &Submit) -> Result<()> {
-    let id = submit(&read_document(&flags.document)?, &flags.engine)
-        .with_context(|| flags.document.display().to_string())?;
-    say(&format!("{id}\n"))
-}
-
-fn run_task(flags: &RunTask) -> Result<()> {
-    let document = read_document(&flags.document)?;
-    let task = Task::from_json(&document).with_context(|| flags.document.display().to_string())?;
-    let folder = fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?;
-    let place = Place {
-        latemux: program(flags.program.as_deref())?,
-        content: fs::canonicalize(&flags.content).with_context(|| flags.content.display().to_string())?,
-        player: flags.player.player.clone(),
-        input_wait: flags.input_wait.0,
-        listen: flags.listen,
-        results: results(flags, &folder)?,
-        folder,
-    };
-    let part = task::run(&task, &place, &*stop_flag()?)?;
-    store(&part, &task.id, &place.results.location, &flags.storage)
-}
-
-/// Returns the place for the results of a task.
-fn results(flags: &RunTask, folder: &Path) -> Result<Results> {
-    let location = match &flags.results {
-        None => folder.to_str().with_context(|| format!("{}: not UTF-8", folder.display()))?,
-        Some(location) => {
-            if !location.contains("://") {
-                fs::create_dir_all(location).with_context(|| location.clone())?;
-            }
-            location.trim_end_matches('/')
-        }
-    };
-    let StorageFlags { s3_endpoint, s3_region } = &flags.storage;
-    let flags = [("--s3-endpoint", s3_endpoint), ("--s3-region", s3_region)];
-    let flags = flags.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
-    Ok(Results { location: location.to_owned(), flags: flags.collect() })
-}
-
-/// Writes the part of a task, completely or not at all.
-fn store(part: &Part, id: &str, results: &str, storage: &StorageFlags) -> Result<()> {
-    let address = format!("{results}/{}", Part::file_name(id));
-    let target = destination(&address, &storage.options())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(target.put(part.to_bytes()?.into())).with_context(|| format!("cannot write {address}"))
-}
-
 fn remove_leftovers(flags: &Clean) -> Result<()> {
     let content = flags.content.clone().unwrap_or_else(|| flags.run.join("content"));
     let Cleaned { processes, folders } = clean(&flags.run, &content)?;
@@ -482,7 +399,7 @@ fn show_plan(flags: &Plan) -> Result<()> {
         table(&mut text, &plan.cells)?;
         text.push('\n');
     }
-    let Estimate { time, disk } = Estimate::of(&plans);
+    let Estimate { time, disk, .. } = Estimate::of(&plans);
     let cells: usize = plans.iter().map(|plan| plan.cells.len()).sum();
     writeln!(text, "{cells} cells, {}, {:.1} GB of disk", hours(time), disk as f64 / 1e9)?;
     say(&text)

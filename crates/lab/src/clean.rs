@@ -1,6 +1,6 @@
 //! The leftovers of a run that was killed.
 
-use crate::{Error, content, driver::WORK, outline, process::Identity};
+use crate::{Error, content, driver::WORK, machine, process::Identity};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -30,8 +30,8 @@ pub struct Cleaned {
 /// # Errors
 /// If the folder is not that of a run, a process does not end, or a folder cannot be removed.
 pub fn clean(run: &Path, content: &Path) -> Result<Cleaned, Error> {
-    if !run.join(outline::FILE).exists() {
-        let text = format!("{} is not the folder of a run: it has no {}", run.display(), outline::FILE);
+    if !run.join(machine::FILE).exists() {
+        let text = format!("{} is not the folder of a run: it has no {}", run.display(), machine::FILE);
         return Err(Error::invalid(text));
     }
     let work = run.join(WORK);

@@ -13,8 +13,11 @@ use std::{
 /// The path of these requests. They are left out of all counts.
 pub(crate) const READY: &str = "/lab-ready";
 
-/// The longest time for one request, and for one name.
+/// The longest time for one request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest time to look up one name.
+const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// The port of a URL that states none.
 const HTTP_PORT: u16 = 80;
@@ -95,7 +98,7 @@ impl Authority {
             let _ = found.send(addresses);
         };
         let started = thread::Builder::new().name("resolver".to_owned()).spawn(look_up);
-        started.ok().and_then(|_| result.recv_timeout(PATIENCE).ok()).unwrap_or_default()
+        started.ok().and_then(|_| result.recv_timeout(LOOK_UP).ok()).unwrap_or_default()
     }
 }
 

@@ -13,6 +13,7 @@
 //! - [`task`]: one function as a process
 //! - [`driver`]: cells measured on this machine
 //! - [`machine`]: the machine on which a run is measured
+//! - [`manager`]: workflows of this machine, over the workflow API
 //! - [`model`]: models that results are compared with
 //! - [`report`]: the results of a run, summed up
 //! - [`submit`]: workflow documents for an engine
@@ -26,6 +27,7 @@ pub mod function;
 pub mod graph;
 mod http;
 pub mod machine;
+pub mod manager;
 pub mod model;
 pub mod nbmp;
 pub mod nginx;

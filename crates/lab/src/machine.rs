@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{fs, path::Path, thread};
 
 /// The name of the file in the folder of a run.
-const FILE: &str = "machine.json";
+pub(crate) const FILE: &str = "machine.json";
 
 /// The machine on which a run is measured. Only results of equal machines are comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs, io, path::Path};
 
 /// The name of the file in the folder of a run.
-pub(crate) const FILE: &str = "plan.json";
+const FILE: &str = "plan.json";
 
 /// The parts of an experiment that its report shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

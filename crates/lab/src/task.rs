@@ -60,7 +60,7 @@ pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<Part, 
     let own = place.own(&task.id);
     fs::create_dir_all(own.join("temporary")).map_err(|error| Error::file(&own, &error))?;
     let mut inputs = Vec::new();
-    if !wait_until(place.input_wait, stop, || all_answer(&peers, &mut inputs)) {
+    if !wait_until(place.input_wait, stop, || all_answer(&peers, &mut inputs, stop)) {
         return match (stop.load(Relaxed), peers.get(inputs.len())) {
             (false, Some(peer)) => {
                 let wait = place.input_wait.as_secs_f64();
@@ -78,10 +78,11 @@ pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<Part, 
 }
 
 /// Adds the address of each peer that answers, up to the first one that does not. Returns true if
-/// all answer.
-fn all_answer(peers: &[Authority], inputs: &mut Vec<SocketAddr>) -> bool {
+/// all answer. An address that does not exist takes some seconds, so `stop` is looked at in between.
+fn all_answer(peers: &[Authority], inputs: &mut Vec<SocketAddr>, stop: &AtomicBool) -> bool {
     while let Some(peer) = peers.get(inputs.len()) {
-        match peer.addresses().into_iter().find(|address| http::answers(*address)) {
+        let answers = |address: &SocketAddr| !stop.load(Relaxed) && http::answers(*address);
+        match peer.addresses().into_iter().find(answers) {
             Some(address) => inputs.push(address),
             None => return false,
         }
@@ -140,6 +141,9 @@ fn serve(
         Function::Storage => content::media_bytes(&place.content.join(parameter(task, "content"))),
         _ => 0,
     };
+    if let Some(line) = disk_error(&own) {
+        return Err(Error::Lacking(format!("{}: the disk is full: {line}", task.id)));
+    }
     let part = Part { sources, title_bytes, ..Part::of_server(task.function, &own) };
     Ok(part.with_use(memory))
 }
@@ -233,6 +237,14 @@ fn quiet(mut command: Command, own: &Path) -> Command {
     let log = fs::File::create(own.join("output.log")).map_or_else(|_| Stdio::null(), Stdio::from);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     command
+}
+
+/// Returns the line with which nginx has reported a full disk. It goes on without its cache, so its
+/// counts are not those of the set-up.
+fn disk_error(own: &Path) -> Option<String> {
+    let log = fs::read(own.join("error.log")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    log.lines().find(|line| line.contains("No space left on device")).map(str::to_owned)
 }
 
 /// Returns the path of nginx. Debian's is in a folder outside an ordinary user's PATH.

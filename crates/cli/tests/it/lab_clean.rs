@@ -128,6 +128,6 @@ fn a_folder_of_something_else_is_not_cleaned() {
     let output = clean(folder.path(), None);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.lines().count() == 1, "{error}");
-    assert!(error.ends_with("is not the folder of a run: it has no plan.json\n"), "{error}");
+    assert!(error.ends_with("is not the folder of a run: it has no machine.json\n"), "{error}");
     assert!(folder.path().join("work").exists());
 }

@@ -17,6 +17,7 @@ mod lab;
 mod lab_balance;
 mod lab_clean;
 mod lab_run;
+mod lab_serve;
 mod lab_task;
 mod load;
 mod load_options;

@@ -134,8 +134,15 @@ impl Part {
     pub fn read(folder: &Path, id: &str) -> Result<Self, Error> {
         let path = folder.join(Self::file_name(id));
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
-        let part = serde_json::from_slice(&bytes);
-        part.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+        Self::from_bytes(&bytes).map_err(|error| error.within(&path.display().to_string()))
+    }
+
+    /// Reads the bytes of a part's file.
+    ///
+    /// # Errors
+    /// If they are something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        serde_json::from_slice(bytes).map_err(|error| Error::invalid(error.to_string()))
     }
 }
 
