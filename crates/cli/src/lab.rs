@@ -294,14 +294,11 @@ fn check_disk(out: &Path, content: &Path, plans: &[Planned]) -> Result<()> {
         return Ok(());
     };
     let check = |folder: &Path, needed: u64, free: u64| {
-        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-        ensure!(
-            needed <= free,
-            "{}: {:.1} GB of disk needed, {:.1} GB free",
-            folder.display(),
-            gigabytes(needed),
-            gigabytes(free)
-        );
+        let size = |bytes: u64| match bytes {
+            0..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+            _ => format!("{:.1} GB", bytes as f64 / 1e9),
+        };
+        ensure!(needed <= free, "{}: {} of disk needed, {} free", folder.display(), size(needed), size(free));
         Ok(())
     };
     if own == of_titles {

@@ -21,6 +21,7 @@ use latemux_link::network::Enclosure;
 use site::Site;
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -236,7 +237,12 @@ impl Driver<'_> {
         if let Ok(player) = &self.player {
             task.arg("--player").arg(player);
         }
-        let log = fs::File::create(file.with_extension("log")).map_or_else(|_| Stdio::null(), Stdio::from);
+        let log = fs::File::create(file.with_extension("log")).and_then(|mut log| {
+            // Takes a block, so that a task can report a full disk.
+            log.write_all(b"\n")?;
+            Ok(log)
+        });
+        let log = log.map_or_else(|_| Stdio::null(), Stdio::from);
         task.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     }
 }

@@ -99,17 +99,18 @@ pub(crate) fn adopt_descendants() {
     let _ = set_child_subreaper(Some(getpid()));
 }
 
-/// Waits until this process has no children any more, for at most `most`. Nothing else in this
-/// process may wait for a child at the same time.
-pub(crate) fn wait_for_children(most: Duration) {
+/// Waits until this process has no children any more, for at most `most`. Returns true if it has
+/// none. Nothing else in this process may wait for a child at the same time.
+pub(crate) fn wait_for_children(most: Duration) -> bool {
     let until = Instant::now() + most;
     while Instant::now() < until {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Ok(None) => sleep(POLL),
-            Err(_) => return,
+            Err(_) => return true,
         }
     }
+    false
 }
 
 /// Returns the last line of a program's output that is not empty, which states why it ended.

@@ -78,7 +78,7 @@ pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<Part, 
 }
 
 /// Adds the address of each peer that answers, up to the first one that does not. Returns true if
-/// all answer. An address that does not exist takes some seconds, so `stop` is looked at in between.
+/// all answer. An address without a host takes some seconds, so `stop` is looked at in between.
 fn all_answer(peers: &[Authority], inputs: &mut Vec<SocketAddr>, stop: &AtomicBool) -> bool {
     while let Some(peer) = peers.get(inputs.len()) {
         let answers = |address: &SocketAddr| !stop.load(Relaxed) && http::answers(*address);
@@ -184,8 +184,11 @@ fn server(
     };
     let file = own.join("nginx.conf");
     fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
+    let errors = own.join("error.log");
+    // Takes a block, so that nginx can report a full disk.
+    fs::write(&errors, "\n").map_err(|error| Error::file(&errors, &error))?;
     let mut command = command(&nginx_program());
-    command.arg("-p").arg(&own).arg("-e").arg(own.join("error.log")).arg("-c").arg(&file);
+    command.arg("-p").arg(&own).arg("-e").arg(errors).arg("-c").arg(&file);
     Ok(quiet(command, &own))
 }
 

@@ -16,6 +16,7 @@ mod keys;
 mod lab;
 mod lab_balance;
 mod lab_clean;
+mod lab_disk;
 mod lab_run;
 mod lab_serve;
 mod lab_task;

@@ -20,7 +20,11 @@ use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::sleep,
+    time::{Duration, Instant},
 };
+
+/// The longest time in which processes end that have outlived the player.
+const END_WAIT: Duration = Duration::from_secs(30);
 
 /// The name of the file with the results, in the folder of the task.
 const RESULTS: &str = "played.json";
@@ -134,7 +138,8 @@ pub(super) fn run(
     if !status.success() {
         return Err(lacking(&last_line(&log).unwrap_or_else(|| "the player ended by itself".to_owned())));
     }
-    wait_for_children(Deadline::start().left());
+    let until = Instant::now() + END_WAIT;
+    while !wait_for_children(POLL) && !stop.load(Relaxed) && Instant::now() < until {}
     let measured_from = Played::read(&own, task)?.began;
     let function = task.function.name().to_owned();
     Ok(Part { function, measured_from, ..Part::default() }.with_use(0))
