@@ -206,8 +206,22 @@ fn requests_and_bytes_of_each_cell_are_counted() {
     nets().into_iter().filter_map(Lab::new).for_each(|lab| count(&lab));
 }
 
+/// Returns the network interfaces of this machine.
+fn interfaces() -> Vec<String> {
+    let text = fs::read_to_string("/proc/net/dev").unwrap();
+    let names = text.lines().filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
 fn count(lab: &Lab) {
-    let out = lab.run();
+    let before = interfaces();
+    let run = lab.start();
+    lab.wait_until("an origin", |lab| {
+        lab.processes().iter().any(|(_, command)| command.contains("--listen"))
+    });
+    assert_eq!(interfaces(), before, "the machine's own network has changed");
+    let out = run.wait_with_output().unwrap();
+    assert_eq!(interfaces(), before, "an interface is left");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 6);
     assert!(lab.processes().is_empty() && !lab.out().join("work").exists());
@@ -261,11 +275,13 @@ fn a_run_that_was_killed_leaves_no_process_and_goes_on() {
 }
 
 fn kill_and_go_on(lab: &Lab) {
+    let interfaces_before = interfaces();
     let mut run = lab.start();
     lab.wait_until("a record", |lab| !lab.records().is_empty());
     signal(&run, "-KILL");
     run.wait().unwrap();
     lab.wait_until("processes are left", |lab| lab.processes().is_empty());
+    assert_eq!(interfaces(), interfaces_before);
     let before = lab.records();
     assert!(before.len() < 6, "the run was not killed in the middle");
     // A line that was not completed.
@@ -297,14 +313,58 @@ fn interrupt(lab: &Lab) {
 
 #[test]
 fn a_function_that_does_not_start_is_a_failure_of_its_cell() {
-    let Some(lab) = Lab::new("loopback") else { return };
-    let ipp = lab.folder.path().join("examples/setups/ipp.toml");
-    fs::write(ipp, "no_such_key = 1").unwrap();
-    let out = lab.run();
-    let error = String::from_utf8(out.stderr).unwrap();
-    assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
-    assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
-    assert!(lab.processes().is_empty());
+    for lab in nets().into_iter().filter_map(Lab::new) {
+        let before = interfaces();
+        let ipp = lab.folder.path().join("examples/setups/ipp.toml");
+        fs::write(ipp, "no_such_key = 1").unwrap();
+        let out = lab.run();
+        let error = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
+        assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
+        assert!(lab.processes().is_empty() && !lab.out().join("work").exists());
+        assert_eq!(interfaces(), before);
+    }
+}
+
+/// A set-up without a link.
+const NEAR: &str = "
+description = 'One host.'
+chain = [
+  { id = 'storage', host = 'one' },
+  { id = 'origin', host = 'one', config = 'ipp' },
+  { id = 'load', host = 'one' },
+]
+";
+
+#[test]
+fn without_rights_a_run_is_loopback_and_lists_the_cells_that_it_skips() {
+    let Some(lab) = Lab::new("auto") else { return };
+    fs::write(lab.folder.path().join("lab/setups/near.toml"), NEAR).unwrap();
+    let lossy = EXPERIMENT
+        .replace("load", "links = { wan = { loss = '1%' } }\nload")
+        .replace("'n-single'", "'near'")
+        .replace("['none', 'same', 'hls']", "['none']");
+    fs::write(lab.folder.path().join("lab/experiments/counts.toml"), lossy).unwrap();
+    let own = lab.command();
+    let mut command = Command::new(own.get_program());
+    if Enclosure::check().is_ok() {
+        // A user who may not make network namespaces: a limit of 0 in a user namespace.
+        command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "sh", "-c"]);
+        command.arg("echo 0 >/proc/sys/user/max_net_namespaces; exec \"$@\"").arg("sh");
+        command.arg(own.get_program());
+    }
+    let out = command.args(own.get_args()).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success(), "{text} {}", String::from_utf8_lossy(&out.stderr));
+    let [mode, skipped, measured] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(mode.starts_with("the network is loopback, because namespaces cannot be made: "), "{text}");
+    assert!(skipped.ends_with(" skipped: 'wan' has the parameter 'loss', which needs hosts"), "{text}");
+    assert!(measured.contains("setup=near"), "{text}");
+    let records = lab.records();
+    assert!(records.len() == 1 && !records[0]["measured"].is_null(), "{records:?}");
+    let machine: Value = serde_json::from_slice(&fs::read(lab.out().join("machine.json")).unwrap()).unwrap();
+    assert_eq!(machine["net"], "loopback");
 }
 
 /// A script in place of the one that plays titles in a browser.
