@@ -101,7 +101,7 @@ fn a_title_that_was_not_completed_is_removed() {
     let content = lab.folder.path().join("titles");
     let mut command = lab.command();
     // The last value of a flag would not replace the first one.
-    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_owned()).collect();
+    let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     let end = arguments.iter().position(|argument| argument == "--content").unwrap();
     command = Command::new(env!("CARGO_BIN_EXE_latemux"));
     command.args(&arguments[..end]).arg("--content").arg(&content);
