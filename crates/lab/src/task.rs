@@ -247,7 +247,9 @@ fn quiet(mut command: Command, own: &Path) -> Command {
 fn disk_error(own: &Path) -> Option<String> {
     let log = fs::read(own.join("error.log")).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
-    log.lines().find(|line| line.contains("No space left on device")).map(str::to_owned)
+    // If a part of a write still fits, nginx reports the number of bytes instead.
+    let is_full = |line: &&str| line.contains("No space left on device") || line.contains("has written only");
+    log.lines().find(is_full).map(str::to_owned)
 }
 
 /// Returns the path of nginx. Debian's is in a folder outside an ordinary user's PATH.
