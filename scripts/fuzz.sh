@@ -15,7 +15,8 @@ trap 'rm -f "$log"' EXIT
 if RUST_BACKTRACE=0 fuzz/run.sh "${1:-30}" >"$log" 2>&1; then
   grep -E '^== |^stat::(number_of_executed_units|peak_rss_mb)' "$log"
 else
-  # A target that does not compile has none of these lines.
+  # If a target does not compile, grep finds nothing and fails; this is ignored, so that the end of
+  # the log is still printed.
   grep -E '^== |^thread .* panicked|ERROR: libFuzzer|^SUMMARY|Test unit written' "$log" | tail -n 8 || true
   tail -n 60 "$log"
   exit 1

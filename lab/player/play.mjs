@@ -62,7 +62,8 @@ function start(manifest) {
     const { MediaPlayer } = window.dashjs;
     const player = MediaPlayer().create();
     player.initialize(video, null, true);
-    // A stored title needs no clock, and a host has no way to those of the internet.
+    // On-demand titles need no clock synchronisation, and a simulated host cannot reach time
+    // servers.
     player.updateSettings({ debug: { logLevel: 0 }, streaming: { utcSynchronization: { enabled: false } } });
     player.on(MediaPlayer.events.ERROR, ({ error }) => failed(new Error(`dash.js: ${error.message ?? error}`)));
     window.lab = { player, stalls: 0 };

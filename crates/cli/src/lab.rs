@@ -1,17 +1,19 @@
 //! `latemux lab`: the published experiments.
 
+mod engine;
+mod task_command;
+
 use crate::{signals::stop_signal, standard_output::say};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
+    clean::{Cleaned, clean},
     driver::Driver,
     machine::Machine,
     nbmp::{MAX_DOCUMENT, Task, Workflow},
     outline,
     plan::{Cell, Conditions, Estimate, Extent, Library, Planned, plan},
-    report,
-    submit::submit,
-    task::{self, Place},
+    report, task,
 };
 use latemux_link::network::{Enclosure, has_entered};
 use std::{
@@ -20,6 +22,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::Read as _,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -50,8 +53,10 @@ enum Command {
     Plan(Plan),
     Run(Run),
     Report(Report),
-    Submit(Submit),
-    Task(RunTask),
+    Submit(engine::Submit),
+    Serve(engine::Serve),
+    Task(task_command::RunTask),
+    Clean(Clean),
 }
 
 /// List the cells of experiments, and the time and disk that they take
@@ -92,9 +97,8 @@ struct Run {
     /// one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Script that plays titles in a browser [default: `player/play.mjs` in the library]
-    #[arg(long, value_name = "FILE")]
-    player: Option<PathBuf>,
+    #[command(flatten)]
+    player: PlayerScript,
     /// How functions reach each other
     #[arg(long, value_enum, default_value_t = Net::Auto, value_name = "MODE")]
     net: Net,
@@ -123,39 +127,24 @@ struct Report {
     runs: Vec<PathBuf>,
 }
 
-/// Send a workflow document to an NBMP engine, such as one on Kubernetes
+/// End the processes of a run that was killed, and remove what it has not completed
 ///
-/// The engine must know the functions, and must be able to start `latemux lab task`. Prints the ID
-/// of the workflow.
+/// A process is ended only if it is the one that the run has started. Results and complete titles
+/// are kept. A run that is still going on is ended too.
 #[derive(Debug, ClapArgs)]
-struct Submit {
-    /// Workflow document that `lab plan --documents` or `lab run` wrote
-    #[arg(value_name = "FILE")]
-    document: PathBuf,
-    /// Address of the engine's workflow API, without /v2/workflows
-    #[arg(long, value_name = "URL")]
-    engine: String,
+struct Clean {
+    /// Folder that `lab run --out` wrote
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Folder with titles [default: the folder `content` in that of the results]
+    #[arg(long, value_name = "DIR")]
+    content: Option<PathBuf>,
 }
 
-/// Run one function of a workflow, as `lab run` and workflow engines do
-///
-/// The function runs until it has ended, or until SIGINT or SIGTERM. It then writes what it has
-/// measured.
 #[derive(Debug, ClapArgs)]
-struct RunTask {
-    /// Task document
-    #[arg(value_name = "FILE")]
-    document: PathBuf,
-    /// Folder for the files of the task, and for what it has measured
-    #[arg(long, value_name = "DIR")]
-    folder: PathBuf,
-    /// Folder with titles
-    #[arg(long, value_name = "DIR")]
-    content: PathBuf,
-    /// Program `latemux` that is measured [default: this one]
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
-    /// Script that plays titles in a browser, which only the function `player` needs
+struct PlayerScript {
+    /// Script that plays titles in a browser, for the function `player` [default of `lab run`:
+    /// `player/play.mjs` in the library]
     #[arg(long, value_name = "FILE")]
     player: Option<PathBuf>,
 }
@@ -208,8 +197,10 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
         Command::Plan(flags) => show_plan(flags),
         Command::Run(flags) => measure(flags),
         Command::Report(flags) => write_report(flags),
-        Command::Submit(flags) => send(flags),
-        Command::Task(flags) => run_task(flags),
+        Command::Submit(flags) => engine::send(flags),
+        Command::Serve(flags) => engine::serve(flags),
+        Command::Task(flags) => task_command::run(flags),
+        Command::Clean(flags) => remove_leftovers(flags),
     }
 }
 
@@ -255,9 +246,9 @@ fn measure(flags: &Run) -> Result<()> {
     let enclosure = enter(flags.net)?;
     let conditions = conditions(enclosure.as_ref());
     let plans = flags.experiments.plan(&conditions)?;
-    check_disk(&flags.out, &plans)?;
-    let stop = stop_flag()?;
     let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
+    check_disk(&flags.out, &content, &plans)?;
+    let stop = stop_flag()?;
     fs::create_dir_all(&content).with_context(|| content.display().to_string())?;
     fs::create_dir_all(&flags.out).with_context(|| flags.out.display().to_string())?;
     Machine::this(VERSION, &conditions.mode).write(&flags.out)?;
@@ -295,25 +286,35 @@ fn measure(flags: &Run) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the disk has room for titles and caches.
-fn check_disk(out: &Path, plans: &[Planned]) -> Result<()> {
-    let needed = Estimate::of(plans).disk;
-    // The folder may not exist yet.
-    let existing =
-        out.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
-    let Some(system) = existing.filter_map(|path| rustix::fs::statvfs(path).ok()).next() else {
+/// Checks that the disks have room for titles and caches.
+fn check_disk(out: &Path, content: &Path, plans: &[Planned]) -> Result<()> {
+    let Estimate { disk, titles, .. } = Estimate::of(plans);
+    let (Some((own, free)), Some((of_titles, free_for_titles))) = (free_space(out), free_space(content))
+    else {
         return Ok(());
     };
-    let free = system.f_bavail.saturating_mul(system.f_frsize);
-    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-    ensure!(
-        needed <= free,
-        "{}: {:.1} GB of disk needed, {:.1} GB free",
-        out.display(),
-        gigabytes(needed),
-        gigabytes(free)
-    );
-    Ok(())
+    let check = |folder: &Path, needed: u64, free: u64| {
+        let size = |bytes: u64| match bytes {
+            0..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+            _ => format!("{:.1} GB", bytes as f64 / 1e9),
+        };
+        ensure!(needed <= free, "{}: {} of disk needed, {} free", folder.display(), size(needed), size(free));
+        Ok(())
+    };
+    if own == of_titles {
+        return check(out, disk, free);
+    }
+    check(content, titles, free_for_titles)?;
+    check(out, disk - titles, free)
+}
+
+/// Returns the file system of a folder, which may not exist yet, and its free bytes.
+fn free_space(folder: &Path) -> Option<(u64, u64)> {
+    let existing =
+        folder.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let existing = existing.into_iter().find(|path| path.exists())?;
+    let system = rustix::fs::statvfs(existing).ok()?;
+    Some((fs::metadata(existing).ok()?.dev(), system.f_bavail.saturating_mul(system.f_frsize)))
 }
 
 fn write_report(flags: &Report) -> Result<()> {
@@ -347,7 +348,7 @@ fn program(stated: Option<&Path>) -> Result<PathBuf> {
 /// checked only if a cell has a player.
 fn player(flags: &Run, plans: &[Planned]) -> Result<PathBuf, String> {
     let library = || flags.experiments.files.first().map(|file| flags.experiments.library(file).player());
-    let script = flags.player.clone().or_else(library).unwrap_or_default();
+    let script = flags.player.player.clone().or_else(library).unwrap_or_default();
     if plans.iter().any(Planned::has_player) {
         task::check_player(&script)?;
     }
@@ -364,22 +365,20 @@ fn read_document(path: &Path) -> Result<Vec<u8>> {
     Ok(document)
 }
 
-fn send(flags: &Submit) -> Result<()> {
-    let id = submit(&read_document(&flags.document)?, &flags.engine)
-        .with_context(|| flags.document.display().to_string())?;
-    say(&format!("{id}\n"))
-}
-
-fn run_task(flags: &RunTask) -> Result<()> {
-    let document = read_document(&flags.document)?;
-    let task = Task::from_json(&document).with_context(|| flags.document.display().to_string())?;
-    let place = Place {
-        latemux: program(flags.program.as_deref())?,
-        folder: fs::canonicalize(&flags.folder).with_context(|| flags.folder.display().to_string())?,
-        content: fs::canonicalize(&flags.content).with_context(|| flags.content.display().to_string())?,
-        player: flags.player.clone(),
-    };
-    Ok(task::run(&task, &place, &*stop_flag()?)?)
+fn remove_leftovers(flags: &Clean) -> Result<()> {
+    let content = flags.content.clone().unwrap_or_else(|| flags.run.join("content"));
+    let Cleaned { processes, folders } = clean(&flags.run, &content)?;
+    let mut text = String::new();
+    if processes > 0 {
+        writeln!(text, "processes ended: {processes}")?;
+    }
+    for folder in &folders {
+        writeln!(text, "removed: {}", folder.display())?;
+    }
+    if text.is_empty() {
+        text.push_str("nothing is left\n");
+    }
+    say(&text)
 }
 
 fn show_plan(flags: &Plan) -> Result<()> {
@@ -397,7 +396,7 @@ fn show_plan(flags: &Plan) -> Result<()> {
         table(&mut text, &plan.cells)?;
         text.push('\n');
     }
-    let Estimate { time, disk } = Estimate::of(&plans);
+    let Estimate { time, disk, .. } = Estimate::of(&plans);
     let cells: usize = plans.iter().map(|plan| plan.cells.len()).sum();
     writeln!(text, "{cells} cells, {}, {:.1} GB of disk", hours(time), disk as f64 / 1e9)?;
     say(&text)

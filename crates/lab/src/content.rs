@@ -7,10 +7,11 @@ pub use paths::{CopiedPaths, Paths};
 use crate::{
     Error,
     experiment::{Layout, Title, bytes_per_second},
-    process::{Process, command},
+    process::{Identity, Process, command},
 };
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -18,7 +19,7 @@ use std::{
 /// The seconds of video that are encoded. Longer titles repeat them.
 const ENCODED: u32 = 24;
 
-/// The end of the name of a folder that is being filled. The start is the number of the process.
+/// The end of the name of a folder that is being filled. The start is the process that fills it.
 const PART: &str = ".part";
 
 /// Makes a title, unless the folder has it: the files of a layout, a server manifest, and the paths
@@ -42,8 +43,8 @@ pub fn make(
     if is_made() {
         return Ok(place);
     }
-    remove_abandoned(&titles);
-    let part = titles.join(format!("{}{PART}", std::process::id()));
+    remove_abandoned(&titles)?;
+    let part = part_of(&titles)?;
     let made = fill(&part, layout, title, latemux).and_then(|()| write(&part.join("made"), &digest));
     // Another run may have made the same title meanwhile, and may be using it.
     let placed = made.and_then(|()| {
@@ -70,15 +71,45 @@ pub(crate) fn media_bytes(place: &Path) -> u64 {
     media.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
-/// Removes the titles that were not completed by processes that were killed.
-fn remove_abandoned(titles: &Path) {
-    for entry in fs::read_dir(titles).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_suffix(PART)?.parse::<u32>().ok());
-        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
+/// Returns the path of a folder that this process fills, within another one.
+fn part_of(folder: &Path) -> Result<PathBuf, Error> {
+    let own = Identity::own().ok_or_else(|| Error::Lacking("/proc is not mounted".to_owned()))?;
+    Ok(folder.join(format!("{own}{PART}")))
+}
+
+/// Removes the folders of all titles that were not completed by processes that were killed. Returns
+/// their paths.
+///
+/// # Errors
+/// If one cannot be removed.
+pub(crate) fn remove_all_abandoned(content: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut removed = Vec::new();
+    for title in fs::read_dir(content).into_iter().flatten().flatten() {
+        removed.extend(remove_abandoned(&title.path())?);
+        for layout in fs::read_dir(title.path()).into_iter().flatten().flatten() {
+            removed.extend(remove_abandoned(&layout.path())?);
         }
     }
+    Ok(removed)
+}
+
+/// Removes the folders in a folder that were not completed by processes that were killed. Returns
+/// their paths.
+fn remove_abandoned(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut removed = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_suffix(PART)?.parse::<Identity>().ok());
+        if process.is_some_and(|process| !process.is_alive()) {
+            let path = entry.path();
+            // Another run may remove it too.
+            match fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::file(&path, &error)),
+                _ => removed.push(path),
+            }
+        }
+    }
+    Ok(removed)
 }
 
 fn fill(place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(), Error> {

@@ -10,18 +10,20 @@ pub use record::{Record, Records};
 use crate::{
     Error, content,
     function::Function,
+    graph::Graph,
     machine::ProcessorTime,
     nbmp::{Task, Workflow},
     plan::{Cell, Planned, block},
-    process::{Process, last_line},
+    process::{Identity, Process, last_line},
     task::Part,
 };
 use latemux_link::network::Enclosure;
 use site::Site;
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::{self, sleep},
     time::Duration,
@@ -29,6 +31,9 @@ use std::{
 
 /// The time that a task has to end and to write its part after SIGINT.
 const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// The name of the folder of the tasks of a cell, in that of the run.
+pub(crate) const WORK: &str = "work";
 
 /// The time between two looks at the tasks of a cell.
 const POLL: Duration = Duration::from_millis(20);
@@ -99,8 +104,13 @@ impl Driver<'_> {
 
     /// Returns the reason why a cell cannot be measured on this machine, if there is one.
     pub fn lacks(&self, cell: &Cell) -> Option<String> {
+        self.lacks_for(&cell.graph)
+    }
+
+    /// Returns the reason why functions cannot run on this machine, if there is one.
+    pub(crate) fn lacks_for(&self, graph: &Graph) -> Option<String> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let lacking = cell.graph.nodes().iter().find_map(|node| {
+        let lacking = graph.nodes().iter().find_map(|node| {
             let reason = |name: &str, needs: &str| {
                 format!("'{}' has the parameter '{name}', which needs {needs}", node.id)
             };
@@ -112,7 +122,7 @@ impl Driver<'_> {
                     .map(|cores| reason("cores", &format!("{cores} processors"))),
             }
         });
-        let is_player = cell.graph.client().is_some_and(|client| client.function == Function::Player);
+        let is_player = graph.client().is_some_and(|client| client.function == Function::Player);
         lacking.or_else(|| self.player.as_ref().err().filter(|_| is_player).cloned())
     }
 
@@ -135,28 +145,44 @@ impl Driver<'_> {
     /// Measures a cell once.
     fn measure(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
         let documents = self.run.join("cells").join(&cell.key);
-        let work = self.run.join("work");
+        fs::create_dir_all(&documents).map_err(|error| Error::file(&documents, &error))?;
+        let id = format!("lab-{}-r{}", cell.key, repeat + 1);
+        let workflow = Workflow::new(id, format!("One cell of {}", cell.experiment), cell.graph.clone())?;
+        write(&documents.join(format!("r{}.wdd", repeat + 1)), &workflow.to_json()?)?;
+        self.perform(&workflow, None)
+    }
+
+    /// Runs a workflow in a folder of its own, which is then removed. The parts of its tasks are
+    /// copied to `parts`, if that is stated.
+    pub(crate) fn perform(&self, workflow: &Workflow, parts: Option<&Path>) -> Result<Measured, Error> {
+        let work = self.run.join(WORK);
         // A run that was killed may have left it.
         let _ = fs::remove_dir_all(&work);
-        for folder in [&documents, &work] {
-            fs::create_dir_all(folder).map_err(|error| Error::file(folder, &error))?;
+        fs::create_dir_all(&work).map_err(|error| Error::file(&work, &error))?;
+        if let Some(own) = Identity::own() {
+            own.record(&work);
         }
         let before = ProcessorTime::now();
-        let result = self.perform(cell, repeat, &documents, &work);
+        let result = self.run_tasks(workflow, &work);
         let foreign = ProcessorTime::now().foreign_since(&before);
+        for node in workflow.graph.nodes().iter().filter(|_| result.is_ok()) {
+            let name = Part::file_name(&workflow.task_id(&node.id));
+            if let Some(parts) = parts {
+                let to = parts.join(&name);
+                fs::copy(work.join(&name), &to).map_err(|error| Error::file(&to, &error))?;
+            }
+        }
         let _ = fs::remove_dir_all(&work);
         result.map(|measured| Measured { foreign, ..measured })
     }
 
-    fn perform(&self, cell: &Cell, repeat: u32, documents: &Path, work: &Path) -> Result<Measured, Error> {
-        let id = format!("lab-{}-r{}", cell.key, repeat + 1);
-        let workflow = Workflow::new(id, format!("One cell of {}", cell.experiment), cell.graph.clone())?;
-        write(&documents.join(format!("r{}.wdd", repeat + 1)), &workflow.to_json()?)?;
+    /// Runs the tasks of a workflow until the client ends, and adds up their parts.
+    fn run_tasks(&self, workflow: &Workflow, work: &Path) -> Result<Measured, Error> {
         let mut site = match self.enclosure {
             Some(enclosure) => Site::hosts(&workflow.graph, enclosure)?,
             None => Site::loopback(&workflow.graph)?,
         };
-        let tasks = Task::of(&workflow, |from, port| format!("http://{}/", site.address(from, port)));
+        let tasks = Task::of(workflow, |from, port| format!("http://{}/", site.address(from, port)));
         let mut running = Vec::new();
         for (task, node) in tasks.iter().zip(workflow.graph.nodes()) {
             if site.is_process(task.function) {
@@ -164,16 +190,22 @@ impl Driver<'_> {
                 write(&file, &task.to_json()?)?;
                 let process =
                     site.start(node, &self.latemux, |command| self.prepare(command, &file, work))?;
+                process.record(work);
                 running.push((task, process));
             }
         }
         let outcome = self.wait(&mut site, &mut running, work);
         // The client stops first, then each function before the one that it reads from.
-        while let Some((_, mut process)) = running.pop() {
+        let mut failed = None;
+        while let Some((task, mut process)) = running.pop() {
             process.interrupt();
-            process.wait(STOP_WAIT);
+            let status = process.wait(STOP_WAIT);
+            if !status.is_some_and(|status| status.success()) {
+                failed = Some(failure(work, task, status));
+            }
         }
         outcome?;
+        failed.map_or(Ok(()), Err)?;
         for (link, carried) in site.carried() {
             let part = Part { function: Function::Link.name().to_owned(), carried, ..Part::default() };
             part.write(work, &workflow.task_id(&link))?;
@@ -189,11 +221,7 @@ impl Driver<'_> {
             for (task, process) in &mut *running {
                 match process.ended() {
                     Some(status) if task.function.is_client() && status.success() => return Ok(()),
-                    Some(status) => {
-                        let why = last_line(&work.join(format!("{}.log", task.id)));
-                        let why = why.unwrap_or_else(|| format!("{}: its process ended: {status}", task.id));
-                        return Err(Error::Lacking(why.trim_start_matches("latemux: ").to_owned()));
-                    }
+                    Some(status) => return Err(failure(work, task, Some(status))),
                     None => {}
                 }
             }
@@ -209,9 +237,24 @@ impl Driver<'_> {
         if let Ok(player) = &self.player {
             task.arg("--player").arg(player);
         }
-        let log = fs::File::create(file.with_extension("log")).map_or_else(|_| Stdio::null(), Stdio::from);
+        let log = fs::File::create(file.with_extension("log")).and_then(|mut log| {
+            // Takes a block, so that a task can report a full disk.
+            log.write_all(b"\n")?;
+            Ok(log)
+        });
+        let log = log.map_or_else(|_| Stdio::null(), Stdio::from);
         task.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     }
+}
+
+/// Returns the reason for which a task has failed, from its log.
+fn failure(work: &Path, task: &Task, status: Option<ExitStatus>) -> Error {
+    let why = last_line(&work.join(format!("{}.log", task.id)));
+    let why = why.unwrap_or_else(|| match status {
+        Some(status) => format!("{}: its process ended: {status}", task.id),
+        None => format!("{}: its process did not end", task.id),
+    });
+    Error::Lacking(why.trim_start_matches("latemux: ").to_owned())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

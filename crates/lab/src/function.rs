@@ -90,11 +90,12 @@ impl Function {
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
         use Value::{
-            Bytes, CacheSize, Count, Duration, Level, OneOf, Percentage, Popularity, Rate, RoundTrip, Text,
+            Bytes, CacheSize, Count, Duration, Level, OneOf, Path, Percentage, Popularity, Rate, RoundTrip,
+            Text,
         };
         match self {
             Self::Storage => &[
-                ("content", Text, true),
+                ("content", Path, true),
                 ("kind", OneOf(&["nginx"]), false),
                 ("index", OneOf(&["stored", "absolute"]), false),
                 ("copies", Count, false),
@@ -120,7 +121,7 @@ impl Function {
             Self::Load => &[
                 ("kind", OneOf(&["list", "single", "sequence", "watch"]), true),
                 ("format", OneOf(FORMATS), true),
-                ("title", Text, true),
+                ("title", Path, true),
                 ("copies", Count, false),
                 ("popularity", Popularity, false),
                 ("connections", Count, true),
@@ -139,7 +140,7 @@ impl Function {
             ],
             Self::Player => &[
                 ("format", OneOf(&["dash"]), true),
-                ("title", Text, true),
+                ("title", Path, true),
                 ("runs", Count, false),
                 ("before", OneOf(&["none", "same"]), false),
             ],
@@ -194,7 +195,9 @@ impl Function {
             return Err(Error::invalid("popularity is that of titles: it needs the kind sequence or watch"));
         }
         if self == Self::Load && stated("rate").is_some() && is_of_titles {
-            return Err(Error::invalid("rate is that of requests: it needs the kind list or single"));
+            return Err(Error::invalid(
+                "`rate` counts requests, so it needs `kind = \"list\"` or `\"single\"`",
+            ));
         }
         Ok(())
     }
@@ -267,7 +270,9 @@ mod tests {
         };
         assert_eq!(check(Function::Load, &at_rate("list", "100")), Ok(()));
         refused(Function::Load, &at_rate("list", "0.5"), "rate = '0.5': not a whole number from 1");
-        refused(Function::Load, &at_rate("watch", "100"), "it needs the kind list or single");
+        let parameters = at_rate("watch", "100");
+        let why = "`rate` counts requests, so it needs `kind = \"list\"` or `\"single\"`";
+        refused(Function::Load, &parameters, why);
         let origin = |name, value| [("config", "x"), (name, value)];
         assert_eq!(check(Function::Origin, &origin("cache-memory", "1GiB")), Ok(()));
         refused(Function::Origin, &origin("cache-memory", "0"), "not a size from 1 byte to 1 TiB");
@@ -284,7 +289,9 @@ mod tests {
         }
         let long = "x".repeat(MAX_PARAMETER + 1);
         refused(Function::Origin, &[("config", &long)], "config has more than 65536 bytes");
-        refused(Function::Storage, &[("content", "")], "must not be empty");
+        for outside in ["", "/etc", "../t", "t/./mp4", "t//mp4"] {
+            refused(Function::Storage, &[("content", outside)], "not a path such as title/mp4");
+        }
         let player = [("title", "t"), ("runs", "10"), ("before", "same"), ("format", "dash")];
         assert_eq!(check(Function::Player, &player), Ok(()));
         refused(Function::Player, &[("title", "t"), ("format", "hls")], "format = 'hls': not one of dash");

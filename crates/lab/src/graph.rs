@@ -91,7 +91,7 @@ impl Graph {
         &self.nodes
     }
 
-    /// Returns the function that requests titles, of which there is one.
+    /// Returns the client: the load or player at the end of the chain. Each graph has exactly one.
     pub(crate) fn client(&self) -> Option<&Node> {
         self.nodes.iter().find(|node| node.function.is_client())
     }

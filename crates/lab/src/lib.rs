@@ -8,14 +8,17 @@
 //! - [`outline`]: the experiments of a run, in a file of its folder
 //! - [`nbmp`]: workflow and task documents of Network-Based Media Processing (ISO/IEC 23090-8)
 //! - [`nginx`]: configurations of storage, caches and balancers
+//! - [`clean`]: the leftovers of a run that was killed
 //! - [`content`]: titles on disk, and the paths that clients request
 //! - [`task`]: one function as a process
 //! - [`driver`]: cells measured on this machine
 //! - [`machine`]: the machine on which a run is measured
+//! - [`manager`]: workflows of this machine, over the workflow API
 //! - [`model`]: models that results are compared with
 //! - [`report`]: the results of a run, summed up
 //! - [`submit`]: workflow documents for an engine
 
+pub mod clean;
 pub mod content;
 pub mod driver;
 pub mod error;
@@ -24,6 +27,7 @@ pub mod function;
 pub mod graph;
 mod http;
 pub mod machine;
+pub mod manager;
 pub mod model;
 pub mod nbmp;
 pub mod nginx;

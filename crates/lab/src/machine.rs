@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{fs, path::Path, thread};
 
 /// The name of the file in the folder of a run.
-const FILE: &str = "machine.json";
+pub(crate) const FILE: &str = "machine.json";
 
 /// The machine on which a run is measured. Only results of equal machines are comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +78,11 @@ pub(crate) fn first_processors(count: usize) -> Result<String, Error> {
     let allowed = numbers(allowed.unwrap_or_default().trim());
     match allowed.get(..count) {
         Some(first) => Ok(first.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
-        None => Err(Error::Lacking(format!("{count} processors needed, {} available", allowed.len()))),
+        None => {
+            let available = allowed.len();
+            let text = format!("the origin needs {count} processors, but only {available} are available");
+            Err(Error::Lacking(text))
+        }
     }
 }
 
@@ -139,7 +143,7 @@ mod tests {
         assert_eq!(numbers(""), Vec::<u32>::new());
         assert!(first_processors(1).unwrap().parse::<u32>().is_ok());
         let error = first_processors(100_000).unwrap_err().to_string();
-        assert!(error.starts_with("100000 processors needed, "), "{error}");
+        assert!(error.starts_with("the origin needs 100000 processors, but only "), "{error}");
     }
 
     #[test]

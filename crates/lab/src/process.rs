@@ -1,5 +1,9 @@
 //! Processes that end with the one that started them.
 
+mod identity;
+
+pub(crate) use identity::Identity;
+
 use crate::Error;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use std::{
@@ -49,6 +53,13 @@ impl Process {
         Ok(Self { child })
     }
 
+    /// Adds the process to those that the folder of a run's tasks lists.
+    pub(crate) fn record(&self, folder: &Path) {
+        if let Some(process) = Identity::of_child(&self.child) {
+            process.record(folder);
+        }
+    }
+
     /// Returns how the process has ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
@@ -88,17 +99,18 @@ pub(crate) fn adopt_descendants() {
     let _ = set_child_subreaper(Some(getpid()));
 }
 
-/// Waits until this process has no children any more, for at most `most`. Nothing else in this
-/// process may wait for a child at the same time.
-pub(crate) fn wait_for_children(most: Duration) {
+/// Waits until this process has no children any more, for at most `most`. Returns true if it has
+/// none. Nothing else in this process may wait for a child at the same time.
+pub(crate) fn wait_for_children(most: Duration) -> bool {
     let until = Instant::now() + most;
     while Instant::now() < until {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Ok(None) => sleep(POLL),
-            Err(_) => return,
+            Err(_) => return true,
         }
     }
+    false
 }
 
 /// Returns the last line of a program's output that is not empty, which states why it ended.

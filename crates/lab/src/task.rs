@@ -10,8 +10,9 @@ mod sources;
 
 pub(crate) use part::Carried;
 pub use part::Part;
-pub use place::Place;
-use place::{POLL, STOP_WAIT};
+pub(crate) use place::LOAD;
+use place::{Deadline, POLL};
+pub use place::{Place, Results};
 pub(crate) use player::Played;
 pub use player::check as check_player;
 use sources::Readings;
@@ -20,14 +21,14 @@ pub use sources::Sources;
 use crate::{
     Error, content,
     function::Function,
-    http,
+    http::{self, Authority},
     machine::first_processors,
     nbmp,
     process::{Process, command, memory_of_children},
 };
 use std::{
     fs,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -35,38 +36,65 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest time in which the functions that a task reads from must answer.
-const INPUT_WAIT: Duration = Duration::from_secs(60);
-
 /// The longest time in which a function must answer.
 const START_WAIT: Duration = Duration::from_secs(30);
 
-/// Runs a task until it has ended or `stop` is set, and writes its part of the results.
+/// Runs a task until it has ended or `stop` is set. Returns its part of the results.
 ///
 /// # Errors
-/// If an address is not one of this machine's, a function that the task reads from does not
-/// answer, the function does not start or ends by itself, or its part cannot be written.
-pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<(), Error> {
-    let address = |url: &String| {
-        http::address(url).ok_or_else(|| Error::invalid(format!("'{url}' is not http://ADDRESS:PORT/")))
+/// If a URL has no authority, a function that the task reads from does not answer, or the function
+/// does not start or ends by itself.
+pub fn run(task: &nbmp::Task, place: &Place, stop: &AtomicBool) -> Result<Part, Error> {
+    let authority = |url: &String| {
+        let invalid = || Error::invalid(format!("'{url}' is not a URL such as http://HOST:PORT/"));
+        Authority::of(url).ok_or_else(invalid)
     };
-    let inputs = task.inputs.iter().map(address).collect::<Result<Vec<_>, _>>()?;
-    let outputs = task.outputs.iter().map(|output| address(&output.url)).collect::<Result<Vec<_>, _>>()?;
+    let peers = task.inputs.iter().map(authority).collect::<Result<Vec<_>, _>>()?;
+    let mut outputs: Vec<SocketAddr> = Vec::new();
+    for output in &task.outputs {
+        let address = own_address(&authority(&output.url)?, place.listen);
+        if !outputs.contains(&address) {
+            outputs.push(address);
+        }
+    }
     let own = place.own(&task.id);
     fs::create_dir_all(own.join("temporary")).map_err(|error| Error::file(&own, &error))?;
-    let all_answer = || inputs.iter().all(|input| http::answers(*input));
-    if !wait_until(INPUT_WAIT, stop, all_answer) {
-        return match stop.load(Relaxed) {
-            true => Ok(()),
-            false => Err(Error::Lacking(format!("{}: its input does not answer", task.id))),
+    let mut inputs = Vec::new();
+    if !wait_until(place.input_wait, stop, || all_answer(&peers, &mut inputs, stop)) {
+        return match (stop.load(Relaxed), peers.get(inputs.len())) {
+            (false, Some(peer)) => {
+                let wait = place.input_wait.as_secs_f64();
+                Err(Error::Lacking(format!("{}: {peer} does not answer within {wait} s", task.id)))
+            }
+            _ => Ok(Part::partial(task.function, 0.0).with_use(0)),
         };
     }
     match task.function {
         Function::Load => load::run(task, &inputs, place, stop),
         Function::Player => player::run(task, inputs[0], place, stop),
-        Function::Link => link::run(task, inputs[0], &outputs, place, stop),
+        Function::Link => link::run(task, inputs[0], &outputs, stop),
         _ => serve(task, &inputs, &outputs, place, stop),
     }
+}
+
+/// Adds the address of each peer that answers, up to the first one that does not. Returns true if
+/// all answer. An address without a host takes some seconds, so `stop` is looked at in between.
+fn all_answer(peers: &[Authority], inputs: &mut Vec<SocketAddr>, stop: &AtomicBool) -> bool {
+    while let Some(peer) = peers.get(inputs.len()) {
+        let answers = |address: &SocketAddr| !stop.load(Relaxed) && http::answers(*address);
+        match peer.addresses().into_iter().find(answers) {
+            Some(address) => inputs.push(address),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Returns the address at which to serve: that of an output if this machine has it, else `listen`.
+/// An engine states the address of a service, which passes requests on to the container.
+fn own_address(output: &Authority, listen: SocketAddr) -> SocketAddr {
+    let is_own = |address: &SocketAddr| TcpListener::bind((address.ip(), 0)).is_ok();
+    output.addresses().into_iter().find(is_own).unwrap_or(listen)
 }
 
 /// Runs a server until `stop` is set.
@@ -76,7 +104,7 @@ fn serve(
     outputs: &[SocketAddr],
     place: &Place,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<Part, Error> {
     let own = place.own(&task.id);
     let mut readings = match task.function {
         Function::Origin => Some(Readings::new(
@@ -87,6 +115,7 @@ fn serve(
     };
     let admin = readings.as_ref().map(|readings| readings.admin);
     let mut process = Process::start(&mut server(task, inputs, outputs, admin, place)?)?;
+    process.record(&place.folder);
     let has_begun = || process.ended().is_some() || outputs.iter().all(|output| http::answers(*output));
     if !wait_until(START_WAIT, stop, has_begun) && !stop.load(Relaxed) {
         return Err(Error::Lacking(format!("{}: the function does not answer", task.id)));
@@ -100,19 +129,23 @@ fn serve(
         }
         sleep(POLL);
     }
+    let deadline = Deadline::start();
     if let Some(readings) = &mut readings {
-        readings.read();
+        readings.read_last();
     }
     let memory = memory_of_children();
     process.interrupt();
-    process.wait(STOP_WAIT);
+    process.wait(deadline.left());
     let sources = readings.map_or_else(Vec::new, |readings| readings.all);
     let title_bytes = match task.function {
         Function::Storage => content::media_bytes(&place.content.join(parameter(task, "content"))),
         _ => 0,
     };
+    if let Some(line) = disk_error(&own) {
+        return Err(Error::Lacking(format!("{}: the disk is full: {line}", task.id)));
+    }
     let part = Part { sources, title_bytes, ..Part::of_server(task.function, &own) };
-    part.with_use(memory).write(&place.folder, &task.id)
+    Ok(part.with_use(memory))
 }
 
 /// Returns a parameter of a task, or nothing.
@@ -136,7 +169,7 @@ fn server(
         Function::Storage => {
             let root = place.content.join(parameter("content"));
             let indexes = match parameter("index") {
-                "absolute" => Some(index::write(&task.id, &root, &own, outputs, place)?),
+                "absolute" => Some(index::write(task, &root, &own, place)?),
                 _ => None,
             };
             let copied = task.parameters.contains_key("copies");
@@ -151,8 +184,11 @@ fn server(
     };
     let file = own.join("nginx.conf");
     fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
+    let errors = own.join("error.log");
+    // Takes a block, so that nginx can report a full disk.
+    fs::write(&errors, "\n").map_err(|error| Error::file(&errors, &error))?;
     let mut command = command(&nginx_program());
-    command.arg("-p").arg(&own).arg("-e").arg(own.join("error.log")).arg("-c").arg(&file);
+    command.arg("-p").arg(&own).arg("-e").arg(errors).arg("-c").arg(&file);
     Ok(quiet(command, &own))
 }
 
@@ -171,7 +207,8 @@ fn origin(
     };
     let file = own.join("origin.toml");
     let mut configuration = task.parameters.get("config").cloned().unwrap_or_default();
-    if let Some(media) = inputs.get(1) {
+    // Index MP4s state the media by the same authority.
+    if let Some(media) = task.inputs.get(1).and_then(|url| Authority::of(url)) {
         configuration += &format!("\n[sources]\nallow = [\"{media}\"]\n");
     }
     fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
@@ -203,6 +240,16 @@ fn quiet(mut command: Command, own: &Path) -> Command {
     let log = fs::File::create(own.join("output.log")).map_or_else(|_| Stdio::null(), Stdio::from);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     command
+}
+
+/// Returns the line with which nginx has reported a full disk. It goes on without its cache, so its
+/// counts are not those of the set-up.
+fn disk_error(own: &Path) -> Option<String> {
+    let log = fs::read(own.join("error.log")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    // If a part of a write still fits, nginx reports the number of bytes instead.
+    let is_full = |line: &&str| line.contains("No space left on device") || line.contains("has written only");
+    log.lines().find(is_full).map(str::to_owned)
 }
 
 /// Returns the path of nginx. Debian's is in a folder outside an ordinary user's PATH.

@@ -206,7 +206,11 @@ fn streams_and_parameters_of_other_kinds_are_refused() {
             json!([{"name": "a", "id": 1, "restrictions": ["a", "b"]}]),
             "does not have one restriction",
         ),
-        ("values", json!([{"name": "a", "id": 1, "restrictions": [""]}]), "content = '': must not be empty"),
+        (
+            "values",
+            json!([{"name": "a", "id": 1, "restrictions": [""]}]),
+            "content = '': not a path such as title/mp4",
+        ),
         ("name", json!("path"), "storage has no parameter 'path'"),
         ("conditions", json!([1]), "unknown field `conditions`"),
         ("exclusions", json!([1]), "unknown field `exclusions`"),

@@ -7,7 +7,7 @@ use crate::{
 use std::process::{Command, Stdio};
 
 /// Returns true if this machine allows a test to mount a file system in its own namespace.
-fn may_mount(dir: &str) -> bool {
+pub(crate) fn may_mount(dir: &str) -> bool {
     let mut tried = Command::new("unshare");
     tried.args(["--mount", "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir]);
     tried.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())

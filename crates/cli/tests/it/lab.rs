@@ -152,9 +152,11 @@ fn documents_are_those_that_others_read() {
     };
     let folder = tempfile::tempdir().unwrap();
     let documents = folder.path().to_str().unwrap();
-    let cold = root().join("lab/experiments/f-cold.toml");
-    let out = lab(&["plan", cold.to_str().unwrap(), "--documents", documents]);
+    let mut arguments = vec!["plan".to_owned(), "--documents".to_owned(), documents.to_owned()];
+    arguments.extend(experiments());
+    let out = lab(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    check_variety(folder.path());
     let run = |arguments: &[&str]| {
         let mut command = Command::new(&go);
         command.args(arguments).current_dir(root().join("lab/nbmp"));
@@ -168,6 +170,30 @@ fn documents_are_those_that_others_read() {
     }
     let out = run(&["test", "-count=1", "./..."]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+}
+
+/// Checks that the task documents in a folder have each function, an origin that reads from two
+/// functions, and copies of a title.
+fn check_variety(folder: &Path) {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let tasks = files.filter(|path| path.extension().is_some_and(|extension| extension == "tdd"));
+    let tasks: Vec<serde_json::Value> =
+        tasks.map(|path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap()).collect();
+    let is_any = |is: &dyn Fn(&str, &serde_json::Value) -> bool| {
+        tasks.iter().any(|task| is(task["general"]["name"].as_str().unwrap(), task))
+    };
+    for function in latemux_lab::function::Function::ALL {
+        assert!(is_any(&|name, _| name == function.name()), "{function}");
+    }
+    let inputs = |task: &serde_json::Value| task["input"]["media-parameters"].as_array().unwrap().len();
+    assert!(is_any(&|name, task| name == "origin" && inputs(task) == 2));
+    let has = |task: &serde_json::Value, wanted: &str| {
+        let parameters = task["configuration"]["parameters"].as_array().unwrap();
+        parameters.iter().any(|parameter| parameter["name"] == wanted)
+    };
+    for function in ["storage", "load"] {
+        assert!(is_any(&|name, task| name == function && has(task, "copies")), "{function}");
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]

@@ -34,14 +34,14 @@ audio = '64kbit/s'
 ";
 
 /// A library with one experiment, and the folder of a run.
-struct Lab {
-    folder: TempDir,
-    net: &'static str,
+pub(crate) struct Lab {
+    pub(crate) folder: TempDir,
+    pub(crate) net: &'static str,
 }
 
 /// Returns the ways in which functions can reach each other on this machine.
 #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
-fn nets() -> Vec<&'static str> {
+pub(crate) fn nets() -> Vec<&'static str> {
     match Enclosure::check() {
         Ok(()) => vec!["loopback", "hosts"],
         Err(why) => {
@@ -53,7 +53,7 @@ fn nets() -> Vec<&'static str> {
 
 impl Lab {
     /// Makes the library, or returns `None` if nginx is not installed.
-    fn new(net: &'static str) -> Option<Self> {
+    pub(crate) fn new(net: &'static str) -> Option<Self> {
         tool("nginx")?;
         let folder = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -76,11 +76,11 @@ impl Lab {
         Some(Self { folder, net })
     }
 
-    fn out(&self) -> PathBuf {
+    pub(crate) fn out(&self) -> PathBuf {
         self.folder.path().join("run")
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
         command.args(["lab", "run"]).arg(self.folder.path().join("lab/experiments/counts.toml"));
         command.args(["--net", self.net]);
@@ -89,21 +89,21 @@ impl Lab {
         command
     }
 
-    fn run(&self) -> Output {
+    pub(crate) fn run(&self) -> Output {
         self.command().output().unwrap()
     }
 
-    fn start(&self) -> Child {
+    pub(crate) fn start(&self) -> Child {
         self.command().stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    fn records(&self) -> Vec<Value> {
+    pub(crate) fn records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.out().join("cells.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Returns the processes that mention the folder of the run: their IDs and commands.
-    fn processes(&self) -> Vec<(u32, String)> {
+    pub(crate) fn processes(&self) -> Vec<(u32, String)> {
         let out = self.out().to_str().unwrap().to_owned();
         let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
             let path = entry.unwrap().path();
@@ -114,7 +114,7 @@ impl Lab {
         processes.filter(|(_, command)| command.contains(&out)).collect()
     }
 
-    fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
         let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
             if is_true(self) {
@@ -197,7 +197,7 @@ fn a_fixed_rate_is_offered_to_an_origin_with_few_processors_and_a_small_cache() 
     assert!(!lab.out().join("fits.csv").exists());
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
@@ -206,8 +206,22 @@ fn requests_and_bytes_of_each_cell_are_counted() {
     nets().into_iter().filter_map(Lab::new).for_each(|lab| count(&lab));
 }
 
+/// Returns the network interfaces of this machine.
+fn interfaces() -> Vec<String> {
+    let text = fs::read_to_string("/proc/net/dev").unwrap();
+    let names = text.lines().filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
 fn count(lab: &Lab) {
-    let out = lab.run();
+    let before = interfaces();
+    let run = lab.start();
+    lab.wait_until("an origin", |lab| {
+        lab.processes().iter().any(|(_, command)| command.contains("--listen"))
+    });
+    assert_eq!(interfaces(), before, "the machine's own network has changed");
+    let out = run.wait_with_output().unwrap();
+    assert_eq!(interfaces(), before, "an interface is left");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert_eq!(String::from_utf8(out.stdout).unwrap().lines().count(), 6);
     assert!(lab.processes().is_empty() && !lab.out().join("work").exists());
@@ -261,11 +275,13 @@ fn a_run_that_was_killed_leaves_no_process_and_goes_on() {
 }
 
 fn kill_and_go_on(lab: &Lab) {
+    let interfaces_before = interfaces();
     let mut run = lab.start();
     lab.wait_until("a record", |lab| !lab.records().is_empty());
     signal(&run, "-KILL");
     run.wait().unwrap();
     lab.wait_until("processes are left", |lab| lab.processes().is_empty());
+    assert_eq!(interfaces(), interfaces_before);
     let before = lab.records();
     assert!(before.len() < 6, "the run was not killed in the middle");
     // A line that was not completed.
@@ -297,14 +313,58 @@ fn interrupt(lab: &Lab) {
 
 #[test]
 fn a_function_that_does_not_start_is_a_failure_of_its_cell() {
-    let Some(lab) = Lab::new("loopback") else { return };
-    let ipp = lab.folder.path().join("examples/setups/ipp.toml");
-    fs::write(ipp, "no_such_key = 1").unwrap();
-    let out = lab.run();
-    let error = String::from_utf8(out.stderr).unwrap();
-    assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
-    assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
-    assert!(lab.processes().is_empty());
+    for lab in nets().into_iter().filter_map(Lab::new) {
+        let before = interfaces();
+        let ipp = lab.folder.path().join("examples/setups/ipp.toml");
+        fs::write(ipp, "no_such_key = 1").unwrap();
+        let out = lab.run();
+        let error = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(error, "latemux: 3 measurements failed: start it again to repeat them\n");
+        assert_eq!(lab.records().iter().filter(|record| record["measured"].is_null()).count(), 3);
+        assert!(lab.processes().is_empty() && !lab.out().join("work").exists());
+        assert_eq!(interfaces(), before);
+    }
+}
+
+/// A set-up without a link.
+const NEAR: &str = "
+description = 'One host.'
+chain = [
+  { id = 'storage', host = 'one' },
+  { id = 'origin', host = 'one', config = 'ipp' },
+  { id = 'load', host = 'one' },
+]
+";
+
+#[test]
+fn without_rights_a_run_is_loopback_and_lists_the_cells_that_it_skips() {
+    let Some(lab) = Lab::new("auto") else { return };
+    fs::write(lab.folder.path().join("lab/setups/near.toml"), NEAR).unwrap();
+    let lossy = EXPERIMENT
+        .replace("load", "links = { wan = { loss = '1%' } }\nload")
+        .replace("'n-single'", "'near'")
+        .replace("['none', 'same', 'hls']", "['none']");
+    fs::write(lab.folder.path().join("lab/experiments/counts.toml"), lossy).unwrap();
+    let own = lab.command();
+    let mut command = Command::new(own.get_program());
+    if Enclosure::check().is_ok() {
+        // A user who may not make network namespaces: a limit of 0 in a user namespace.
+        command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "sh", "-c"]);
+        command.arg("echo 0 >/proc/sys/user/max_net_namespaces; exec \"$@\"").arg("sh");
+        command.arg(own.get_program());
+    }
+    let out = command.args(own.get_args()).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success(), "{text} {}", String::from_utf8_lossy(&out.stderr));
+    let [mode, skipped, measured] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(mode.starts_with("the network is loopback, because namespaces cannot be made: "), "{text}");
+    assert!(skipped.ends_with(" skipped: 'wan' has the parameter 'loss', which needs hosts"), "{text}");
+    assert!(measured.contains("setup=near"), "{text}");
+    let records = lab.records();
+    assert!(records.len() == 1 && !records[0]["measured"].is_null(), "{records:?}");
+    let machine: Value = serde_json::from_slice(&fs::read(lab.out().join("machine.json")).unwrap()).unwrap();
+    assert_eq!(machine["net"], "loopback");
 }
 
 /// A script in place of the one that plays titles in a browser.
@@ -369,7 +429,10 @@ fn a_player_has_its_results_in_the_record_or_the_reason_of_its_failure() {
         let error = |record: &Value| record["error"].as_str().unwrap_or_default().to_owned();
         let [failed, wrong, measured] = &records[..] else { panic!("{records:?}") };
         assert!(error(failed).starts_with("player-lab-") && error(failed).ends_with("-r1: last"), "{failed}");
-        assert!(error(wrong).ends_with("played.json: no start-up delays of 3 runs"), "{wrong}");
+        assert!(
+            error(wrong).ends_with("played.json: expected 3 start-up delays above 0, found 2"),
+            "{wrong}"
+        );
         let measured = &measured["measured"];
         assert_eq!(
             (&measured["startup"], &measured["startup_median"]),

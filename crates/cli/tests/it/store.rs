@@ -4,7 +4,7 @@ use latemux_testmedia::process::{Process, tool};
 use std::{
     fs,
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 pub(crate) struct S3 {
     process: Process,
     /// The buckets, and the users.
-    _dirs: [TempDir; 2],
+    dirs: [TempDir; 2],
 }
 
 impl S3 {
@@ -35,7 +35,7 @@ impl S3 {
             command.stderr(Stdio::null());
             command
         });
-        Some(Self { process, _dirs: [dir, users] })
+        Some(Self { process, dirs: [dir, users] })
     }
 
     /// Adds a user who may not do anything yet.
@@ -64,6 +64,11 @@ impl S3 {
 
     pub(crate) fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.process.port)
+    }
+
+    /// Returns the folder that holds each object of the bucket as a file.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.dirs[0].path().join("library")
     }
 }
 

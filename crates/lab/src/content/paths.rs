@@ -124,9 +124,10 @@ fn write(
         _ => "/film.ism/.f4m",
     };
     // Another run may do the same in this folder.
-    let own = |name: &str| place.join(format!("{}-{name}", std::process::id()));
-    let trace = own("trace.jsonl");
-    let media = own("capture.mp4");
+    let part = super::part_of(place)?;
+    fs::create_dir_all(&part).map_err(|error| Error::file(&part, &error))?;
+    let trace = part.join("trace.jsonl");
+    let media = part.join("capture.mp4");
     let mut capture = command(latemux);
     capture
         .args(["capture", &format!("http://{origin}{manifest}"), "-o"])
@@ -144,11 +145,9 @@ fn write(
         segments: requests.iter().map(path).collect(),
         bytes: requests.iter().map(|request| request.bytes).sum(),
     };
-    for file in [&trace, &media] {
-        fs::remove_file(file).map_err(|error| Error::file(file, &error))?;
-    }
     let json = serde_json::to_string(&paths).map_err(|error| Error::invalid(error.to_string()))?;
-    let part = own("paths.json");
-    super::write(&part, &json)?;
-    fs::rename(&part, file(place, format, duration)).map_err(|error| Error::file(&part, &error))
+    let made = part.join("paths.json");
+    super::write(&made, &json)?;
+    fs::rename(&made, file(place, format, duration)).map_err(|error| Error::file(&made, &error))?;
+    fs::remove_dir_all(&part).map_err(|error| Error::file(&part, &error))
 }

@@ -5,7 +5,7 @@ use crate::{
     function::{Function, exponent},
     model::lru::{Requests, hit_ratio},
     nbmp::Task,
-    task::{Part, Played, Sources},
+    task::{LOAD, Part, Played, Sources},
 };
 use latemux_load::results::Run;
 use latemux_quantity::ByteSize;
@@ -120,7 +120,7 @@ impl Measured {
                     let bytes = end - before.map_or(0, |state| state.bytes);
                     measured.link_bytes = measured.link_bytes.max(bytes);
                 }
-                Function::Load => measured.add_load(&folder.join(&task.id).join("results"))?,
+                Function::Load => measured.add_load(&folder.join(&task.id).join(LOAD))?,
                 Function::Player => measured.add_player(Played::read(&folder.join(&task.id), task)?),
                 Function::Cache | Function::Balance => {}
             }

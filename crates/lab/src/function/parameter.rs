@@ -26,6 +26,8 @@ const MAX_EXPONENT: f64 = 10.0;
 pub(super) enum Value {
     /// Any text but none.
     Text,
+    /// A path within a folder, such as `title/mp4`.
+    Path,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// A whole number above 0.
@@ -53,6 +55,11 @@ impl Value {
     pub(super) fn check(self, text: &str) -> Result<(), String> {
         match self {
             Self::Text => (!text.is_empty()).then_some(()).ok_or_else(|| "must not be empty".to_owned()),
+            Self::Path => {
+                let is_name = |name: &str| !matches!(name, "" | "." | "..");
+                let is_path = text.split('/').all(is_name);
+                is_path.then_some(()).ok_or_else(|| "not a path such as title/mp4".to_owned())
+            }
             Self::OneOf(words) => {
                 words.contains(&text).then_some(()).ok_or_else(|| format!("not one of {}", words.join(", ")))
             }

@@ -29,6 +29,8 @@ pub struct Estimate {
     pub time: Duration,
     /// The bytes on disk: titles, and the caches of one cell.
     pub disk: u64,
+    /// The bytes of titles, which are a part of `disk`.
+    pub titles: u64,
 }
 
 impl Estimate {
@@ -52,7 +54,7 @@ impl Estimate {
             time += cells.saturating_mul(plan.repeats.min);
         }
         let stored: u64 = titles.values().map(|title| title.bytes()).sum();
-        Self { time, disk: stored + cached }
+        Self { time, disk: stored + cached, titles: stored }
     }
 }
 

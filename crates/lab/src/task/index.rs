@@ -3,32 +3,30 @@
 use super::place::Place;
 use crate::{
     Error,
+    http::Authority,
+    nbmp,
     process::{Process, command},
 };
 use std::{
     fs,
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
 };
 
-/// Writes an index MP4 for each one of a title, with the address at which the last reader reaches
-/// the media. Returns their folder.
+/// Writes an index MP4 for each one of a title, with the authority under which the last reader
+/// reaches the media. Returns their folder.
 ///
 /// # Errors
 /// If the storage has only one reader, the title has no index MP4s, or `latemux index` fails.
-pub(super) fn write(
-    id: &str,
-    title: &Path,
-    own: &Path,
-    outputs: &[SocketAddr],
-    place: &Place,
-) -> Result<PathBuf, Error> {
-    let [_, .., media] = outputs else {
-        return Err(Error::invalid(format!(
-            "{id}: index = 'absolute' needs two readers: of index MP4s and of media"
-        )));
+pub(super) fn write(task: &nbmp::Task, title: &Path, own: &Path, place: &Place) -> Result<PathBuf, Error> {
+    let id = &task.id;
+    let media = match task.outputs.as_slice() {
+        [_, .., media] => Authority::of(&media.url),
+        _ => None,
     };
+    let media = media.ok_or_else(|| {
+        Error::invalid(format!("{id}: index = 'absolute' needs two readers: of index MP4s and of media"))
+    })?;
     let folder = own.join("indexes");
     fs::create_dir_all(&folder).map_err(|error| Error::file(&folder, &error))?;
     let mut count = 0;

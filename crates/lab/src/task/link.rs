@@ -2,7 +2,7 @@
 
 use super::{
     part::{Carried, Part},
-    place::{POLL, Place},
+    place::POLL,
 };
 use crate::{Error, bytes_per_second, nbmp};
 use latemux_link::{Distance, Link};
@@ -21,9 +21,8 @@ pub(super) fn run(
     task: &nbmp::Task,
     input: SocketAddr,
     outputs: &[SocketAddr],
-    place: &Place,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<Part, Error> {
     let parameter = |name: &str| task.parameters.get(name);
     let rate = parameter("rate").and_then(|text| text.parse().ok()).map(bytes_per_second);
     let round_trip = parameter("rtt").and_then(|text| text.parse::<TimeSpan>().ok());
@@ -37,17 +36,19 @@ pub(super) fn run(
             links.push(Link::at(*output, input, distance).await?);
         }
         let mut carried: Vec<Carried> = Vec::new();
-        while !stop.load(Relaxed) {
+        loop {
+            // What was carried just before the stop counts too.
+            let is_last = stop.load(Relaxed);
             let bytes = links.iter().map(Link::carried).sum();
             if carried.last().is_none_or(|last| last.bytes != bytes) {
                 carried.push(Carried::now(bytes));
             }
+            if is_last {
+                return Ok(carried);
+            }
             tokio::time::sleep(POLL).await;
         }
-        Ok(carried)
     });
     let carried = carried.map_err(lacking)?;
-    Part { function: task.function.name().to_owned(), carried, ..Part::default() }
-        .with_use(0)
-        .write(&place.folder, &task.id)
+    Ok(Part { function: task.function.name().to_owned(), carried, ..Part::default() }.with_use(0))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     part::{Part, wall_clock},
-    place::{POLL, Place, STOP_WAIT},
+    place::{Deadline, POLL, Place},
 };
 use crate::{
     Error,
@@ -25,16 +25,13 @@ use std::{
 /// ends within it.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// The folder of the results of `latemux load`, in the folder of the task.
-pub(crate) const RESULTS: &str = "results";
-
-/// Runs the load to its end, or until `stop` is set.
+/// Runs the load to its end, or until `stop` is set. `latemux load` then writes what it has.
 pub(super) fn run(
     task: &nbmp::Task,
     inputs: &[SocketAddr],
     place: &Place,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<Part, Error> {
     let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
     let own = place.own(&task.id);
     let format = parameter("format");
@@ -57,6 +54,9 @@ pub(super) fn run(
     };
     if let Some(paths) = before {
         fill(&paths.segments, inputs[0], &own, place, stop)?;
+        if stop.load(Relaxed) {
+            return Ok(Part::partial(task.function, wall_clock()).with_use(0));
+        }
     }
     let paths = urls(format)?;
     let connections = parameter("connections");
@@ -82,13 +82,9 @@ pub(super) fn run(
         arguments.push(format!("--requests={}", urls.len()));
     }
     let measured_from = wall_clock();
-    perform(&arguments, &urls, inputs[0], &own, Some(&own.join(RESULTS)), place, stop)?;
-    if stop.load(Relaxed) {
-        return Ok(());
-    }
-    Part { function: task.function.name().to_owned(), measured_from, ..Part::default() }
-        .with_use(0)
-        .write(&place.folder, &task.id)
+    let results = place.results.of_load(&task.id);
+    let is_partial = !perform(&arguments, &urls, inputs[0], &own, Some(&results), place, stop)?;
+    Ok(Part { is_partial, ..Part::partial(task.function, measured_from) }.with_use(0))
 }
 
 /// Requests all segments of a title once, so that caches have them.
@@ -106,16 +102,17 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Runs `latemux load`. Failed requests are in its results, and so do not fail the task.
+/// Runs `latemux load`. Failed requests are in its results, and so do not fail the task. Returns
+/// false if it was stopped.
 fn perform(
     arguments: &[String],
     paths: &[String],
     server: SocketAddr,
     own: &Path,
-    results: Option<&Path>,
+    results: Option<&str>,
     place: &Place,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     // As arguments, the URLs of many titles would be too long.
     let list = own.join("urls.txt");
     let urls: String = paths.iter().map(|path| format!("http://{server}{path}\n")).collect();
@@ -123,17 +120,18 @@ fn perform(
     let mut load = command(&place.latemux);
     load.arg("load").args(arguments).arg("--list").arg(list);
     if let Some(results) = results {
-        load.arg("--out").arg(results);
+        load.arg("--out").arg(results).args(&place.results.flags);
     }
     load.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = Process::start(&mut load)?;
+    process.record(&place.folder);
     while process.ended().is_none() {
         if stop.load(Relaxed) {
             process.interrupt();
-            process.wait(STOP_WAIT);
-            return Ok(());
+            process.wait(Deadline::start().left());
+            return Ok(false);
         }
         sleep(POLL);
     }
-    Ok(())
+    Ok(true)
 }

@@ -36,6 +36,9 @@ pub struct Part {
     pub processor: f64,
     /// The largest memory of the function's process in bytes.
     pub memory: u64,
+    /// True if the task was stopped before its function had begun, or a client before its end.
+    #[serde(default)]
+    pub is_partial: bool,
 }
 
 /// A line of a server's log.
@@ -79,6 +82,12 @@ pub(super) fn wall_clock() -> f64 {
 }
 
 impl Part {
+    /// Returns the part of a function that was stopped before its end.
+    pub(super) fn partial(function: Function, measured_from: f64) -> Self {
+        let function = function.name().to_owned();
+        Self { function, measured_from, is_partial: true, ..Self::default() }
+    }
+
     /// Reads what a server has left in its folder.
     pub(super) fn of_server(function: Function, own: &Path) -> Self {
         let log = fs::read_to_string(own.join("access.log")).unwrap_or_default();
@@ -101,9 +110,21 @@ impl Part {
     /// # Errors
     /// If the file cannot be written, for instance because the disk is full.
     pub fn write(&self, folder: &Path, id: &str) -> Result<(), Error> {
-        let path = folder.join(format!("{id}.json"));
-        let bytes = serde_json::to_vec(self).map_err(|error| Error::invalid(error.to_string()))?;
-        fs::write(&path, bytes).map_err(|error| Error::file(&path, &error))
+        let path = folder.join(Self::file_name(id));
+        fs::write(&path, self.to_bytes()?).map_err(|error| Error::file(&path, &error))
+    }
+
+    /// Returns the name of the file with the part of a task.
+    pub fn file_name(id: &str) -> String {
+        format!("{id}.json")
+    }
+
+    /// Returns the part as the bytes of its file.
+    ///
+    /// # Errors
+    /// If a number is not one that JSON can state.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(self).map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// Reads a part.
@@ -111,10 +132,17 @@ impl Part {
     /// # Errors
     /// If the task has written none, or another program has.
     pub fn read(folder: &Path, id: &str) -> Result<Self, Error> {
-        let path = folder.join(format!("{id}.json"));
+        let path = folder.join(Self::file_name(id));
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
-        let part = serde_json::from_slice(&bytes);
-        part.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+        Self::from_bytes(&bytes).map_err(|error| error.within(&path.display().to_string()))
+    }
+
+    /// Reads the bytes of a part's file.
+    ///
+    /// # Errors
+    /// If they are something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        serde_json::from_slice(bytes).map_err(|error| Error::invalid(error.to_string()))
     }
 }
 

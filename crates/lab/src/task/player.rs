@@ -2,8 +2,8 @@
 
 use super::{
     load::fill,
-    part::Part,
-    place::{POLL, Place, STOP_WAIT},
+    part::{Part, wall_clock},
+    place::{Deadline, POLL, Place},
 };
 use crate::{
     Error,
@@ -20,7 +20,11 @@ use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::sleep,
+    time::{Duration, Instant},
 };
+
+/// The longest time in which processes end that have outlived the player.
+const END_WAIT: Duration = Duration::from_secs(30);
 
 /// The name of the file with the results, in the folder of the task.
 const RESULTS: &str = "played.json";
@@ -61,8 +65,9 @@ impl Played {
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
         let played: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
         let runs = runs(&task.parameters) as usize;
-        if played.startups.len() != runs || !played.startups.iter().all(|delay| *delay > 0.0) {
-            return Err(invalid(&format!("no start-up delays of {runs} runs")));
+        let found = played.startups.iter().filter(|delay| **delay > 0.0).count();
+        if found != runs || played.startups.len() != runs {
+            return Err(invalid(&format!("expected {runs} start-up delays above 0, found {found}")));
         }
         Ok(played)
     }
@@ -91,7 +96,7 @@ pub(super) fn run(
     input: SocketAddr,
     place: &Place,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<Part, Error> {
     let lacking = |why: &str| Error::Lacking(format!("{}: {why}", task.id));
     let script = place.player.as_deref();
     let script = script.ok_or_else(|| lacking("a player runs only in `latemux lab run`"))?;
@@ -101,7 +106,11 @@ pub(super) fn run(
     let is_warm = parameter("before") == "same";
     if is_warm {
         fill(&paths.segments, input, &own, place, stop)?;
+        if stop.load(Relaxed) {
+            return Ok(Part::partial(task.function, wall_clock()).with_use(0));
+        }
     }
+    let started = wall_clock();
     let log = own.join("output.log");
     let mut node = command(Path::new("node"));
     node.arg(script).arg("--manifest").arg(format!("http://{input}{}", paths.manifest));
@@ -112,27 +121,28 @@ pub(super) fn run(
     adopt_descendants();
     node.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
     let mut process = Process::start(&mut node)?;
+    process.record(&place.folder);
     let status = loop {
         match process.ended() {
-            Some(status) => break Some(status),
+            Some(status) => break status,
             None if stop.load(Relaxed) => {
+                let deadline = Deadline::start();
                 process.interrupt();
-                break process.wait(STOP_WAIT);
+                process.wait(deadline.left());
+                wait_for_children(deadline.left());
+                return Ok(Part::partial(task.function, started).with_use(0));
             }
             None => sleep(POLL),
         }
     };
-    if stop.load(Relaxed) {
-        return Ok(());
-    }
-    if !status.is_some_and(|status| status.success()) {
+    if !status.success() {
         return Err(lacking(&last_line(&log).unwrap_or_else(|| "the player ended by itself".to_owned())));
     }
-    wait_for_children(STOP_WAIT);
+    let until = Instant::now() + END_WAIT;
+    while !wait_for_children(POLL) && !stop.load(Relaxed) && Instant::now() < until {}
     let measured_from = Played::read(&own, task)?.began;
-    Part { function: task.function.name().to_owned(), measured_from, ..Part::default() }
-        .with_use(0)
-        .write(&place.folder, &task.id)
+    let function = task.function.name().to_owned();
+    Ok(Part { function, measured_from, ..Part::default() }.with_use(0))
 }
 
 #[cfg(test)]
@@ -166,9 +176,12 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(RESULTS) && error.contains(why) && !error.contains('\n'), "{error}");
         };
-        refused(&PLAYED.replace(", 231.8", ""), "no start-up delays of 2 runs");
-        refused(&PLAYED.replace("231.8", "0"), "no start-up delays of 2 runs");
-        refused(&PLAYED.replace("231.8", "-1"), "no start-up delays of 2 runs");
+        let fewer = "expected 2 start-up delays above 0, found 1";
+        refused(&PLAYED.replace(", 231.8", ""), fewer);
+        refused(&PLAYED.replace("231.8", "0"), fewer);
+        refused(&PLAYED.replace("231.8", "-1"), fewer);
+        let more = "expected 2 start-up delays above 0, found 3";
+        refused(&PLAYED.replace("231.8", "231.8, 7"), more);
         refused(&PLAYED.replace("231.8", "null"), "invalid type: null");
         refused(&PLAYED.replace("\"stalls\": 1,", ""), "missing field `stalls`");
         refused(&PLAYED.replace("stalls", "pauses"), "unknown field `pauses`");

@@ -11,6 +11,9 @@ use std::{
 /// The time between two readings of the metrics.
 const INTERVAL: Duration = Duration::from_millis(250);
 
+/// The longest time for a reading that is followed by others. A task must end soon after SIGINT.
+const SHORT: Duration = Duration::from_secs(1);
+
 /// The source bytes of an origin until some time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,13 +45,19 @@ impl Readings {
     pub(super) fn read_when_due(&mut self) {
         if self.next <= Instant::now() {
             self.next = Instant::now() + INTERVAL;
-            self.read();
+            self.read(SHORT);
         }
     }
 
+    /// Reads the metrics for the last time.
+    pub(super) fn read_last(&mut self) {
+        self.read(http::PATIENCE);
+    }
+
     /// Reads the metrics. Keeps the reading only if it differs from the last one.
-    pub(super) fn read(&mut self) {
-        let Some((used, read)) = http::get(self.admin, "/metrics").and_then(|text| parse(&text)) else {
+    fn read(&mut self, patience: Duration) {
+        let text = http::get(self.admin, "/metrics", patience);
+        let Some((used, read)) = text.and_then(|text| parse(&text)) else {
             return;
         };
         if self.all.last().is_none_or(|last| (last.used, last.read) != (used, read)) {
