@@ -15,20 +15,23 @@ use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_ben
 use latemux_index::{
     Title,
     locate::fragment_reader::{FragmentReader, FragmentStep},
-    media::fragment_samples::FragmentSamples,
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    media::fragment_samples::{FragmentSamples, NoFragments},
     media::{MediaIndex, TrackKind},
+    title::TrackName,
 };
 use latemux_isobmff::movie::Movie;
 use latemux_packager::{
-    Address, Plan, Resource,
+    Address, Plan, Planned, Resource,
     address::{DashTemplate, HlsContainer},
+    plan,
     segment::smooth,
     selection::DashText,
     text_file,
 };
 use latemux_testmedia::{
     origin::{Origin, Response, index},
-    rewrite::looped,
+    rewrite::{looped, looped_head},
     subtitles::two_hours,
 };
 use latemux_text::TextFormat;
@@ -278,6 +281,40 @@ fn first_hls(object: Bytes) -> (Origin, Plan, Plan) {
     (origin, plan, playlist)
 }
 
+/// Returns a title of minutes without its media, and the name of its video.
+fn film(minutes: u32) -> (Title, TrackName) {
+    let (head, size) = looped_head(&object(MUXED[0]), minutes * 60 / 24);
+    let mut locator = Locator::new(Limits::default());
+    let moov = ObjectBytes { offset: 0, bytes: head.into() };
+    let Step::Done(index) = locator.step(size, vec![moov]).unwrap() else { panic!("all of moov is there") };
+    let title = Title::new(vec![Arc::new(*index)], TARGET).unwrap();
+    let name = title.tracks()[0].name.clone();
+    (title, name)
+}
+
+fn planned(title: &Title, resource: Resource) -> Planned {
+    plan(title, &Address::new("x", resource), &NoFragments).unwrap()
+}
+
+// Plans the first segment and the last one of a long title and of a short one.
+#[library_benchmark]
+#[bench::of_2_min(film(2))]
+#[bench::of_24_h(film(24 * 60))]
+fn ends_planned((title, name): (Title, TrackName)) -> (Title, [Planned; 2]) {
+    let last = u32::try_from(title.grid().segment_count()).unwrap();
+    let ends = [1, last].map(|number| planned(&title, Resource::DashSegment(name.clone(), number)));
+    (title, black_box(ends))
+}
+
+#[library_benchmark]
+#[bench::of_2_min(film(2))]
+#[bench::of_24_h(film(24 * 60))]
+fn iframe_playlist((title, name): (Title, TrackName)) -> (Title, Planned) {
+    let resource = Resource::HlsIFramePlaylist(name, HlsContainer::Auto);
+    let playlist = black_box(planned(&title, resource));
+    (title, playlist)
+}
+
 fn url() -> String {
     let (origin, _) = segment(MUXED, "init");
     let video = origin.names(TrackKind::Video)[0].clone();
@@ -306,7 +343,9 @@ library_benchmark_group!(
         text_segment_made,
         manifest_made,
         first_mpd,
-        first_hls
+        first_hls,
+        ends_planned,
+        iframe_playlist
     ]
 );
 main!(

@@ -67,7 +67,7 @@ fn cost(stream: &mut TcpStream, url: &str) -> (Stats, usize) {
 
 /// Most bytes of memory for a title of two minutes, its file and its index. Sizes of samples take
 /// most of them.
-const MOST_OF_A_TITLE: usize = 15_600;
+const MOST_OF_A_TITLE: usize = 14_600;
 const TITLES: usize = 40;
 
 /// Returns the bytes that the caches of titles and of files count, from the metrics.
@@ -106,7 +106,8 @@ fn a_title_in_memory_is_counted_once_and_as_it_is() {
     let held = (change.bytes_allocated - change.bytes_deallocated) / TITLES;
     let counted = (counted(admin) - counted_before) / TITLES;
     println!("{held} B held and {counted} B counted for each title");
-    assert!(counted.abs_diff(held) * 10 <= held, "{held} B held, but {counted} B counted");
+    // The caches count what they hold, except for the room of some small lists.
+    assert!(counted.abs_diff(held) * 100 <= 3 * held, "{held} B held, but {counted} B counted");
     assert!(held <= MOST_OF_A_TITLE, "{held} B");
 }
 

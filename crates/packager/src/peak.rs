@@ -58,7 +58,7 @@ pub(crate) fn highest_run(segments: &[SegmentSize], target: u128) -> Option<Run>
 #[derive(Debug)]
 struct TooManySteps;
 
-/// Tries every run.
+/// Returns the run with the highest bit rate by trying every run.
 fn by_trying_all(
     segments: &[SegmentSize],
     lengths: Lengths,
@@ -89,8 +89,9 @@ fn by_trying_all(
     Ok(highest)
 }
 
-/// Raises a rate until no run has a higher one (Dinkelbach's method). Each round looks at every
-/// segment once, and takes the run that exceeds the rate by the most bytes.
+/// Returns the run with the highest bit rate. Raises a rate until no run has a higher one
+/// (Dinkelbach's method). Each round looks at every segment once, and takes the run that exceeds
+/// the rate by the most bytes.
 fn by_raising_the_rate(segments: &[SegmentSize], lengths: Lengths) -> Option<Run> {
     let add = |sum: u64, more: u64| sum.saturating_add(more).min(LARGEST_SUM);
     let mut last = Run { bytes: 0, ticks: 0 };
@@ -113,8 +114,9 @@ fn between(start: &Run, end: &Run) -> Run {
     Run { bytes: end.bytes - start.bytes, ticks: end.ticks - start.ticks }
 }
 
-/// Returns the highest of the shortest runs to each end. Few runs are higher: one of twice that
-/// length consists of two, one of which is at least as high. `None` if there is no run.
+/// Returns the run with the highest bit rate of those that are the shortest up to their end. Few
+/// runs have a higher rate: a run of twice that length consists of two, one of which has at least
+/// the same rate. `None` if there is no run.
 fn highest_of_shortest(sums: &[Run], lengths: Lengths) -> Option<Run> {
     let mut highest: Option<Run> = None;
     let mut starts = sums.iter().zip(sums.iter().skip(1)).peekable();

@@ -9,19 +9,21 @@ use bytes::Bytes;
 use latemux_index::{
     Title,
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
-    media::fragment_samples::NoFragments,
+    media::{MediaIndex, fragment_samples::NoFragments},
+    title::TrackName,
 };
 use latemux_packager::{
     Address, Resource,
-    address::{DashTemplate, HlsContainer},
+    address::{DashTemplate, HlsContainer, IFrameNumber},
     plan,
 };
 use latemux_testmedia::{
     hostile::{HostileFile, HostileTrack, MAX_SIZE},
     origin::index,
+    rewrite::looped_head,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use std::{alloc::System, sync::Arc, time::Duration};
+use std::{alloc::System, ops::Range, sync::Arc, time::Duration};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -292,6 +294,25 @@ fn a_thousand_tracks_take_ten_times_as_much_as_a_hundred() {
     }
 }
 
+/// Indexes an object of `size` bytes of which only the first ones exist. All others read as zeros.
+fn index_of_head(head: &Bytes, size: u64) -> MediaIndex {
+    let mut locator = Locator::new(Limits::default());
+    let mut wants: Vec<_> = std::iter::once(0..locator.first_reads(None).head).collect();
+    loop {
+        let read = |range: &Range<u64>| {
+            let at = |n: u64| usize::try_from(n).unwrap();
+            let mut bytes =
+                head.slice(at(range.start).min(head.len())..at(range.end).min(head.len())).to_vec();
+            bytes.resize(at(range.end - range.start), 0);
+            ObjectBytes { offset: range.start, bytes: bytes.into() }
+        };
+        match locator.step(size, wants.iter().map(read).collect()).unwrap() {
+            Step::Done(found) => return *found,
+            Step::Read(ranges) | Step::Scan(ranges) => wants = ranges,
+        }
+    }
+}
+
 /// The index of such a file has few bytes: nothing in it grows with the number of frames.
 #[test]
 fn a_day_of_frames_of_one_size_is_served() {
@@ -300,23 +321,54 @@ fn a_day_of_frames_of_one_size_is_served() {
     day.sample_size = 1792;
     let head = Bytes::from(HostileFile { size: 1 << 17, ..file(vec![day]) }.write());
     let size = u64::from(frames) * 1792 + head.len() as u64;
-    let mut locator = Locator::new(Limits::default());
-    let step = locator.step(size, vec![ObjectBytes { offset: 0, bytes: head.clone() }]).unwrap();
-    // The rest of the object is of no interest.
-    let found = match step {
-        Step::Done(found) => found,
-        Step::Read(ranges) | Step::Scan(ranges) => {
-            let zeros = |range: &std::ops::Range<u64>| ObjectBytes {
-                offset: range.start,
-                bytes: vec![0; usize::try_from(range.end - range.start).unwrap()].into(),
-            };
-            let Step::Done(found) = locator.step(size, ranges.iter().map(zeros).collect()).unwrap() else {
-                panic!("not in two steps")
-            };
-            found
-        }
-    };
+    let found = index_of_head(&head, size);
     assert_eq!(found.left_out, []);
-    let title = Title::new(vec![Arc::new(*found)], Duration::from_secs(1)).unwrap();
+    let title = Title::new(vec![Arc::new(found)], Duration::from_secs(1)).unwrap();
     assert_eq!(title.grid().segment_count(), 24 * 3600);
+}
+
+/// Makes a title of AVC with B-frames at 25 frames a second and of AAC, as ffmpeg interleaves them,
+/// from 24 s that are repeated.
+fn film(times: u32) -> Title {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library/lighthouse.mp4");
+    let (head, size) = looped_head(&std::fs::read(source).unwrap(), times);
+    let found = index_of_head(&head.into(), size);
+    assert_eq!(found.left_out, []);
+    Title::new(vec![Arc::new(found)], TARGET).unwrap()
+}
+
+/// A day has 6.2 million samples, whose columns no segment may decode or copy as a whole.
+#[test]
+fn a_segment_of_a_day_of_film_takes_as_much_as_one_of_two_minutes() {
+    let short = film(5);
+    let day = film(3600);
+    let samples = day.tracks().iter().map(|track| day.track(track).sample_count()).sum::<u64>();
+    println!("{samples} samples, {} segments", day.grid().segment_count());
+    assert!(samples > 6_000_000 && day.grid().segment_count() >= 21_600);
+    let [video, sound] = [0, 1].map(|track| day.tracks()[track].name.clone());
+    let last = u32::try_from(day.grid().segment_count()).unwrap();
+    type Named = fn(&TrackName, &TrackName, u32) -> Resource;
+    let protocols: [Named; 4] = [
+        |video, _, number| Resource::DashSegment(video.clone(), number),
+        |_, sound, number| Resource::DashSegment(sound.clone(), number),
+        |video, sound, number| Resource::HlsTsSegment(vec![sound.clone(), video.clone()], number),
+        |video, _, number| Resource::HlsIFrameTs(video.clone(), IFrameNumber::first_of(number)),
+    ];
+    for resource in protocols {
+        let of = |title: &Title, number| {
+            let [video, sound] = [0, 1].map(|track| title.tracks()[track].name.clone());
+            // What a title remembers is not counted again.
+            planned_bytes(title, resource(&video, &sound, number));
+            planned_bytes(title, resource(&video, &sound, number))
+        };
+        let of_short = (1..=30).map(|number| of(&short, number)).max().unwrap();
+        for number in [1, last / 2, last] {
+            let of_day = of(&day, number);
+            println!("{:?}: {of_day} bytes, of two minutes {of_short}", resource(&video, &sound, number));
+            assert!(of_day <= of_short + 1024, "{number}: {of_day} bytes, not {of_short}");
+        }
+    }
+    let iframes = planned_bytes(&day, Resource::HlsIFramePlaylist(video, HlsContainer::Auto));
+    println!("I-frame playlist of a day: {iframes} bytes");
+    assert!(iframes < 32 << 20, "{iframes} bytes");
 }

@@ -57,7 +57,7 @@ pub struct Origin {
     /// The title.
     pub title: Title,
     known: Known,
-    /// Values of packed columns, as after a title has been indexed for its first request.
+    /// Unpacked copies of columns, as after a title has been indexed for its first request.
     unpacked: Vec<UnpackedValues>,
 }
 
@@ -102,8 +102,8 @@ impl Origin {
         Self::of_indexes(objects, indexes, target)
     }
 
-    /// Opens one title like [`Self::of`], for its first requests: values of packed columns are kept
-    /// until [`Self::drop_values`].
+    /// Opens one title like [`Self::of`], for its first requests: unpacked copies of columns are
+    /// kept until [`Self::drop_values`].
     ///
     /// # Errors
     /// The same as those of [`Self::of`].
@@ -127,7 +127,7 @@ impl Origin {
         Ok(Self { title, objects, known: Known::default(), unpacked: Vec::new() })
     }
 
-    /// Drops the values of packed columns. Returns false if there were none.
+    /// Drops the unpacked copies of columns. Returns false if there were none.
     pub fn drop_values(&mut self) -> bool {
         let any = self.unpacked.iter().any(|values| !values.is_empty());
         self.unpacked.clear();

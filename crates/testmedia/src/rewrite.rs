@@ -139,6 +139,20 @@ pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
 /// Returns a progressive MP4 whose tables and media repeat those of another one, which has at most
 /// one edit for each track. `moov` comes first.
 pub fn looped(file: &[u8], times: u32) -> Vec<u8> {
+    let (mut out, media) = loop_head(file, times);
+    out.extend(media.repeat(times as usize));
+    out
+}
+
+/// Returns the bytes of such a file before its media, and the size of the whole file.
+pub fn looped_head(file: &[u8], times: u32) -> (Vec<u8>, u64) {
+    let (head, media) = loop_head(file, times);
+    let size = head.len() as u64 + media.len() as u64 * u64::from(times);
+    (head, size)
+}
+
+/// Returns the bytes of such a file before its media, and one repetition of the media.
+fn loop_head(file: &[u8], times: u32) -> (Vec<u8>, Vec<u8>) {
     let first = progressive(file, Variant::default());
     let top = boxes(&first);
     let find = |code: &Code| top.iter().find(|(k, _)| k == code).expect("ftyp, moov and mdat").1;
@@ -147,10 +161,36 @@ pub fn looped(file: &[u8], times: u32) -> Vec<u8> {
     let loops = Loops { times, period, moved: 0, chunks: 0, samples: 0 };
     let grown = boxed(*b"moov", &loop_moov(moov, loops)).len() - (moov.len() + 8);
     let loops = Loops { moved: u32::try_from(grown).expect("small test files"), ..loops };
-    let mut out = boxed(*b"ftyp", ftyp);
-    put(&mut out, *b"moov", &loop_moov(moov, loops), false);
-    put(&mut out, *b"mdat", &mdat.repeat(times as usize), false);
+    let mut head = boxed(*b"ftyp", ftyp);
+    put(&mut head, *b"moov", &loop_moov(moov, loops), false);
+    let size = u64::from(period) * u64::from(times) + 8;
+    head.extend(u32::try_from(size).expect("less than 4 GiB of media").to_be_bytes());
+    head.extend(b"mdat");
+    (head, mdat.to_vec())
+}
+
+/// Replaces a table in the tracks of a handler (`vide`, `soun`) by another payload. The file's
+/// `moov` must be last.
+pub fn with_table(file: &[u8], handler: &Code, table: &Code, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (kind, old) in boxes(file) {
+        let new = match &kind {
+            k if k == table => payload.to_vec(),
+            b"trak" if !has_handler(old, handler) => old.to_vec(),
+            k if CONTAINERS.contains(&k) => with_table(old, handler, table, payload),
+            _ => old.to_vec(),
+        };
+        put(&mut out, kind, &new, false);
+    }
     out
+}
+
+fn has_handler(trak: &[u8], handler: &Code) -> bool {
+    let of = |within: &[u8], code: &Code| {
+        boxes(within).into_iter().find(|(kind, _)| kind == code).map(|(_, payload)| payload.to_vec())
+    };
+    let hdlr = of(trak, b"mdia").and_then(|mdia| of(&mdia, b"hdlr"));
+    hdlr.is_some_and(|hdlr| hdlr.get(8..12) == Some(&handler[..]))
 }
 
 /// The repetitions of a file's media, and the number of chunks and samples of one track in one.

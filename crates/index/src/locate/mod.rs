@@ -82,7 +82,7 @@ pub struct Locator {
     /// True if every sample is needed, even if the file's own index lists fragments.
     full: bool,
     tables: Option<FullTables>,
-    /// Owner of the values of packed columns, if they are kept.
+    /// Owner of the unpacked copies of columns, if these are kept.
     unpacked: Option<UnpackedValues>,
 }
 
@@ -121,7 +121,7 @@ impl Locator {
         Self { full: true, ..Self::new(limits) }
     }
 
-    /// Makes the index own the values of its packed columns, see [`MediaIndex::take_unpacked`].
+    /// Makes the index own unpacked copies of its columns, see [`MediaIndex::take_unpacked`].
     /// Until they are dropped, manifests are made without decoding the columns.
     #[must_use]
     pub fn keeping_values(self) -> Self {

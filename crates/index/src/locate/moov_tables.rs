@@ -103,7 +103,8 @@ fn read_columns(
     }
 
     let offsets = tables.ctts.iter().flat_map(CompositionOffsets::iter).map(|run| (run.offset, run.count));
-    // No more values than twice the entries of the table: a run of billions takes a few bytes.
+    // An entry can state a run of billions, so values are unpacked only if there are at most two
+    // for each entry.
     let runs = tables.ctts.as_ref().map_or(0, |ctts| ctts.iter().len());
     let compositions = match runs >= count as usize / 2 {
         true => builder.extend_dense_compositions(offsets, count),

@@ -54,7 +54,7 @@ pub struct MediaIndex {
     pub cut_box: Option<Box<CutBoxPlace>>,
     /// All bytes of the media, if it was made in memory: of a file of text.
     pub inline: Option<Bytes>,
-    /// Values of packed columns that have just been read.
+    /// Unpacked copies of columns that have just been read.
     pub unpacked: UnpackedValues,
 }
 
@@ -226,8 +226,8 @@ impl MediaIndex {
         self
     }
 
-    /// Moves the values of packed columns to a new owner, who should drop them soon. There are none
-    /// unless [`Locator::keeping_values`](crate::locate::Locator::keeping_values) kept them.
+    /// Moves the unpacked copies of columns to a new owner, who should drop them soon. There are
+    /// none unless [`Locator::keeping_values`](crate::locate::Locator::keeping_values) kept them.
     pub fn take_unpacked(&mut self) -> UnpackedValues {
         std::mem::take(&mut self.unpacked)
     }

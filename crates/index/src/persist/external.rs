@@ -35,8 +35,12 @@ impl MediaIndex {
         let mut left_out = std::mem::take(&mut self.left_out);
         let mut parts = Vec::with_capacity(locations.len());
         for location in locations {
-            let own = tracks.extract_if(.., |track| track.location == location).collect();
-            let pictures = thumbnails.extract_if(.., |of| of.track.location == location).collect();
+            let mut own: Vec<_> = tracks.extract_if(.., |track| track.location == location).collect();
+            let pictures = thumbnails.extract_if(.., |of| of.track.location == location);
+            let mut pictures: Vec<_> = pictures.collect();
+            // A list that grew has room for four tracks, of which each takes some 300 bytes.
+            own.shrink_to_fit();
+            pictures.shrink_to_fit();
             let left_out = std::mem::take(&mut left_out);
             parts.push((location, Self { tracks: own, thumbnails: pictures, left_out, ..self.clone() }));
         }

@@ -198,7 +198,8 @@ impl<R: ChunkReader> Interleaved<R> {
     fn finish(mut self, number: usize) -> ChunkPositions {
         self.push_last();
         let others = (0..).zip(self.others).filter(|(other, _)| *other != number);
-        let others = others.map(|(other, counts)| (other, counts.finish())).collect();
+        let mut others: Vec<_> = others.map(|(other, counts)| (other, counts.finish())).collect();
+        others.shrink_to_fit();
         ChunkPositions::Interleaved { gaps: self.gaps.finish(), others }
     }
 }

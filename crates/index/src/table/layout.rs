@@ -58,7 +58,8 @@ pub(crate) struct Chunk {
 }
 
 impl TrackLayout {
-    /// Returns the chunks, if each has an offset of its own and starts after the one before.
+    /// Returns the chunks in order. `None` if their offsets do not ascend, or are relative to the
+    /// chunks of other tracks.
     pub(crate) fn ascending_chunks(&self) -> Option<impl Iterator<Item = Chunk>> {
         let ChunkPositions::Separate(positions) = &self.chunks else { return None };
         let mut offsets = positions.iter_from(0, 0);

@@ -3,6 +3,7 @@
 
 use crate::{
     Error,
+    http::gzip::Compressors,
     http::respond::{Coding, Representation, ResponseHead, accepts_gzip, decide, etag, is_plain},
     observe::metrics::CacheWatch,
     read::body::Body,
@@ -14,16 +15,12 @@ use crate::{
     title::work_queue::{Work, WorkQueue},
 };
 use bytes::{Bytes, BytesMut};
-use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
 use http::{HeaderValue, Response, header, request::Parts};
 use latemux_index::media::fragment_samples::NoFragments;
 use latemux_packager::{Address, Part, Plan, Planned, plan::NoCuts, plan_protected};
 use quick_cache::Equivalent;
-use std::{
-    io::Write,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 /// Estimate of the memory that the head of a response takes, in bytes. Most take less.
 const HEAD: usize = 2 << 10;
@@ -40,7 +37,7 @@ pub(crate) struct Manifest {
     is_requested: OnceLock<()>,
     /// Head of the response to plain requests, with its `Cache-Control`. The second such request
     /// sets it: most titles of a large catalogue are requested once, and a head takes 1.4 kB.
-    plain_head: OnceLock<(Option<HeaderValue>, ResponseHead)>,
+    plain_head: OnceLock<Box<(Option<HeaderValue>, ResponseHead)>>,
 }
 
 impl Manifest {
@@ -57,7 +54,7 @@ impl Manifest {
     ) -> Result<Response<Body>, Error> {
         // All plain requests get the same head, so the head is made only once.
         let is_plain = is_plain(request);
-        if let Some((known, head)) = self.plain_head.get().filter(|_| is_plain)
+        if let Some((known, head)) = self.plain_head.get().filter(|_| is_plain).map(|head| &**head)
             && *known == cache_control
         {
             return Ok(head.clone().respond_from(&self.bytes));
@@ -72,14 +69,14 @@ impl Manifest {
         };
         let head = decide(request, &representation)?;
         if is_plain && self.is_requested.set(()).is_err() {
-            let _ = self.plain_head.set((cache_control, head.clone()));
+            let _ = self.plain_head.set(Box::new((cache_control, head.clone())));
         }
         Ok(head.respond_from(&self.bytes))
     }
 
     /// Returns the compressed form, or the same manifest if compression does not make it shorter.
-    fn compressed(self) -> Self {
-        match compress(&self.bytes).filter(|gzip| gzip.len() < self.bytes.len()) {
+    fn compressed(self, compressors: &Compressors) -> Self {
+        match compressors.gzip(&self.bytes).filter(|gzip| gzip.len() < self.bytes.len()) {
             Some(bytes) => Self {
                 is_gzip: true,
                 bytes,
@@ -96,10 +93,17 @@ impl Manifest {
 #[derive(Debug)]
 pub(crate) struct Manifests {
     memory: MemoryCache<ManifestKey, Arc<Manifest>>,
-    /// Shared with the work on a compressed form, which waits here for the plan of its text.
-    in_flight: Arc<SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>>,
-    work: Arc<WorkQueue>,
+    making: Arc<Making>,
     recent: Arc<RecentValues>,
+}
+
+/// Makes manifests: each once for all requests that need it at the same time.
+#[derive(Debug)]
+struct Making {
+    /// The work on a compressed form waits here for its text, which other requests may share.
+    in_flight: SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>,
+    work: Arc<WorkQueue>,
+    compressors: Arc<Compressors>,
 }
 
 /// ID of a title, address of the manifest in it, and true for the compressed form.
@@ -120,7 +124,9 @@ impl Manifests {
     pub(crate) fn new(capacity: u64, work: Arc<WorkQueue>, recent: Arc<RecentValues>) -> Self {
         let memory =
             MemoryCache::new(capacity, |_: &ManifestKey, manifest: &Arc<Manifest>| manifest.weight());
-        Self { memory, in_flight: Arc::new(SingleFlight::new()), work, recent }
+        let compressors = Arc::new(Compressors::new());
+        let making = Making { in_flight: SingleFlight::new(), work, compressors };
+        Self { memory, making: Arc::new(making), recent }
     }
 
     /// Removes the manifests of a title, given by its ID. Returns their number, each form counted.
@@ -130,7 +136,7 @@ impl Manifests {
 
     /// Returns what metrics show of the manifests.
     pub(crate) fn watch(&self) -> CacheWatch {
-        self.memory.watch("manifests", self.in_flight.joins())
+        self.memory.watch("manifests", self.making.in_flight.joins())
     }
 
     /// Returns the manifest at an address of a title, from memory if it is there. It is compressed
@@ -154,71 +160,90 @@ impl Manifests {
     async fn make(&self, title: Arc<LoadedTitle>, key: ManifestKey) -> Result<Arc<Manifest>, Error> {
         let objects = title.objects.clone();
         let made = match key.2 {
-            true => self.make_compressed(title, key.clone()).await,
-            false => plan_once(&self.in_flight, self.work.clone(), title, key.clone()).await,
+            true => {
+                let known = self.memory.peek(&ManifestKeyRef(key.0, &key.1, false));
+                self.making.clone().compressed(title, key.clone(), known).await
+            }
+            false => self.making.text(title, key.clone(), None).await,
         };
         self.recent.forget(objects.iter().map(|object| object.id));
         let manifest = made?;
         self.memory.insert(key, manifest.clone());
         Ok(manifest)
     }
+}
 
-    /// Compresses the text of a manifest, which is planned unless it is in memory. Requests for the
-    /// text itself share that plan.
-    fn make_compressed(
-        &self,
+/// The compressed form of a manifest, once the work on its text has made that too.
+type Compressed = Arc<OnceLock<Arc<Manifest>>>;
+
+impl Making {
+    /// Makes the compressed form of a manifest, together with its text unless that is `known`.
+    async fn compressed(
+        self: Arc<Self>,
         title: Arc<LoadedTitle>,
         key: ManifestKey,
-    ) -> impl Future<Output = Result<Arc<Manifest>, Error>> {
-        let ManifestKey(id, address, _) = &key;
-        let known = self.memory.peek(&ManifestKeyRef(*id, address, false));
-        let text = ManifestKey(*id, address.clone(), false);
-        let in_flight = self.in_flight.clone();
-        let work = self.work.clone();
+        known: Option<Arc<Manifest>>,
+    ) -> Result<Arc<Manifest>, Error> {
+        let text_key = ManifestKey(key.0, key.1.clone(), false);
+        let this = self.clone();
         let start = move || {
             async move {
-                let amount = title.manifest_work();
+                let compressed = Compressed::default();
                 let text = match known {
                     Some(text) => text,
-                    None => plan_once(&in_flight, work.clone(), title, text).await?,
+                    None => this.text(title.clone(), text_key, Some(compressed.clone())).await?,
                 };
-                let compress = move || Arc::new(Manifest::clone(&text).compressed());
-                do_work(&work, amount, compress).await
+                if let Some(compressed) = compressed.get() {
+                    return Ok(compressed.clone());
+                }
+                // The text was made for requests that do not accept gzip.
+                let compressors = this.compressors.clone();
+                let compress = move || Arc::new(Manifest::clone(&text).compressed(&compressors));
+                this.run(title.manifest_work(), compress).await
             }
             .boxed()
         };
-        self.in_flight.run(key, start)
+        self.in_flight.run(key, start).await
     }
-}
 
-/// Plans the text of a manifest, together with all requests that need it in either form.
-async fn plan_once(
-    in_flight: &SingleFlight<ManifestKey, Result<Arc<Manifest>, Error>>,
-    work: Arc<WorkQueue>,
-    title: Arc<LoadedTitle>,
-    key: ManifestKey,
-) -> Result<Arc<Manifest>, Error> {
-    let address = key.1.clone();
-    let start = move || {
-        async move {
-            let amount = title.manifest_work();
-            let plan = move || plan_text(&title, &address).map(Arc::new);
-            do_work(&work, amount, plan).await?
+    /// Plans the text of a manifest, together with all requests that need it in either form. The
+    /// same work compresses it too, if the first of these requests gives a place for the result.
+    async fn text(
+        self: &Arc<Self>,
+        title: Arc<LoadedTitle>,
+        key: ManifestKey,
+        compressed: Option<Compressed>,
+    ) -> Result<Arc<Manifest>, Error> {
+        let address = key.1.clone();
+        let this = self.clone();
+        let start = move || {
+            async move {
+                let amount = title.manifest_work();
+                let compressors = this.compressors.clone();
+                let make = move || {
+                    let text = plan_text(&title, &address)?;
+                    if let Some(compressed) = compressed {
+                        let _ = compressed.set(Arc::new(text.clone().compressed(&compressors)));
+                    }
+                    Ok(Arc::new(text))
+                };
+                this.run(amount, make).await?
+            }
+            .boxed()
+        };
+        self.in_flight.run(key, start).await
+    }
+
+    /// Does work on a manifest: at once if it is quick, and else in the queue.
+    async fn run<T: Send + 'static>(
+        &self,
+        amount: Option<Work>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        match amount {
+            None => do_at_once(work),
+            Some(amount) => self.work.run(amount, work).await,
         }
-        .boxed()
-    };
-    in_flight.run(key, start).await
-}
-
-/// Does work on a manifest: at once if it is quick, and else in the queue.
-async fn do_work<T: Send + 'static>(
-    queue: &WorkQueue,
-    amount: Option<Work>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    match amount {
-        None => do_at_once(work),
-        Some(amount) => queue.run(amount, work).await,
     }
 }
 
@@ -250,12 +275,4 @@ fn text_of(plan: &Plan) -> Result<Bytes, Error> {
         }
     }
     Ok(text.freeze())
-}
-
-/// Compresses text. The gzip header has neither time nor name, so every node sends the same bytes.
-fn compress(text: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::default());
-    encoder.write_all(text).ok()?;
-    // Without the unused part of the buffer, which would be kept as well.
-    encoder.finish().ok().map(|gzip| Bytes::from(gzip.into_boxed_slice()))
 }

@@ -5,6 +5,7 @@ pub(crate) mod connections;
 mod forwarded;
 pub(crate) mod freshness;
 pub(crate) mod gather;
+mod gzip;
 pub(crate) mod host;
 pub(crate) mod listen;
 pub(crate) mod manifests;

@@ -58,7 +58,7 @@ impl<'a> IndexReader<'a> {
         Self { locator: Locator::for_full_tables(self.limits.for_full_tables()), ..self }
     }
 
-    /// Makes the index own the values of its packed columns, see [`MediaIndex::take_unpacked`].
+    /// Makes the index own unpacked copies of its columns, see [`MediaIndex::take_unpacked`].
     #[must_use]
     pub(crate) fn keeping_values(self) -> Self {
         Self { locator: self.locator.keeping_values(), ..self }

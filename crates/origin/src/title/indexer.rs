@@ -161,7 +161,7 @@ impl Indexer {
         Arc::new(IndexedObject { source, version, index: Arc::new(index), file: file.clone(), cut_box, id })
     }
 
-    /// Drops the values of the columns of objects: requests from now on read the packed columns.
+    /// Drops the unpacked copies of the columns of objects. From now on, requests decode columns.
     pub(crate) fn forget_values(&self, objects: &[Arc<IndexedObject>]) {
         self.recent.forget(objects.iter().map(|object| object.id));
     }

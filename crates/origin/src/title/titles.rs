@@ -134,7 +134,7 @@ impl Titles {
             None => {
                 let loaded = Box::pin(self.load_shared(base.to_owned())).await?;
                 if freshness != Freshness::Recent {
-                    // Manifests read all values, segments only some of them.
+                    // A manifest reads whole columns, and a segment only a part of them.
                     self.forget_values(&loaded);
                 }
                 Ok(loaded)
@@ -142,7 +142,7 @@ impl Titles {
         }
     }
 
-    /// Drops the values of columns that are kept for the first manifest of a title.
+    /// Drops the unpacked copies of columns that are kept for the first manifest of a title.
     pub(crate) fn forget_values(&self, title: &LoadedTitle) {
         self.store.indexer.forget_values(&title.objects);
     }

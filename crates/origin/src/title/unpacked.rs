@@ -1,6 +1,6 @@
-//! Values of the columns of indexes that have just been read. They are kept up to the first
-//! manifest of a title, which is then made without decoding the columns. They take several times as
-//! much memory as the index, so the oldest are dropped when there are too many.
+//! Unpacked copies of the columns of indexes that have just been read. They are kept up to the
+//! first manifest of a title, which is then made without decoding the columns. They take several
+//! times as much memory as the index, so the oldest are dropped when there are too many.
 
 use latemux_index::UnpackedValues;
 use std::{
@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Values of the objects that were indexed last.
+/// Unpacked copies of the columns of the objects that were indexed last.
 #[derive(Debug)]
 pub(crate) struct RecentValues {
     /// Most bytes that they take together.
@@ -19,7 +19,7 @@ pub(crate) struct RecentValues {
 #[derive(Debug, Default)]
 struct Kept {
     bytes: u64,
-    /// Size in bytes and values of objects by their IDs, which ascend with time.
+    /// Size in bytes and unpacked copies of objects by their IDs, which ascend with time.
     values: BTreeMap<u64, (u64, UnpackedValues)>,
 }
 
@@ -28,7 +28,7 @@ impl RecentValues {
         Self { limit, kept: Mutex::default() }
     }
 
-    /// Keeps the values of an object, unless they alone exceed the limit.
+    /// Keeps the copies of an object, unless they alone exceed the limit.
     pub(crate) fn keep(&self, object: u64, values: UnpackedValues) {
         let bytes = values.heap_bytes() as u64;
         if values.is_empty() || bytes > self.limit {
@@ -48,7 +48,7 @@ impl RecentValues {
         drop(kept);
     }
 
-    /// Drops the values of objects.
+    /// Drops the copies of objects.
     pub(crate) fn forget(&self, objects: impl Iterator<Item = u64>) {
         let mut dropped = Vec::new();
         let mut kept = self.lock();
@@ -63,7 +63,7 @@ impl RecentValues {
         drop(kept);
     }
 
-    /// Returns the number of bytes that the values take.
+    /// Returns the number of bytes that the copies take.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.lock().bytes

@@ -79,10 +79,25 @@ impl ColumnBuilder {
     }
 
     /// Appends `count` equal values. With few runs, this costs little more than one value.
+    #[inline]
     pub(crate) fn push_run(&mut self, value: u32, count: u32) {
-        if count < STRIDE {
-            return (0..count).for_each(|_| self.push(value));
+        if count >= STRIDE {
+            return self.push_long_run(value, count);
         }
+        let mut left = count as usize;
+        while left > 0 {
+            let free = self.block.get_mut(self.filled..self.room).unwrap_or_default();
+            let some = left.min(free.len());
+            free.iter_mut().take(some).for_each(|place| *place = value);
+            self.filled += some;
+            left -= some;
+            if self.filled == self.room {
+                self.flush();
+            }
+        }
+    }
+
+    fn push_long_run(&mut self, value: u32, count: u32) {
         self.flush();
         self.put_run(value, count);
         self.set_room();

@@ -15,6 +15,7 @@ fn values() -> impl Strategy<Value = Vec<u32>> {
         (any::<u32>(), 1..2000_usize).prop_map(|(v, n)| vec![v; n]),
         prop::collection::vec(200..500_u32, 1..700),
         prop::collection::vec((0..5_u32).prop_map(|v| v * 512), 1..700),
+        prop::collection::vec((0..2_u32).prop_map(|v| 1024 - v * 3), 1..700),
         prop::collection::vec(any::<u32>(), 1..100),
         Just(vec![0; 65]),
     ];
@@ -145,6 +146,18 @@ proptest! {
         let (column, unpacked) = kept(&values);
         let packed: Column = values.iter().copied().collect();
         let from = u32::try_from(from.index(values.len() + 1)).unwrap();
+        let sum = packed.sum_before(from);
+        prop_assert_eq!(column.sum_before(from), sum);
+        let read = |(before, reader): (u64, Values<'_>)| (before, reader.take(300).collect::<Vec<_>>());
+        prop_assert_eq!(read(column.seek(from)), read(packed.seek(from)));
+        for &(_, more) in &steps {
+            let sum = sum + u64::from(more);
+            prop_assert_eq!(column.find(sum), packed.find(sum));
+            let read = |(index, before, reader)| (index, read((before, reader)));
+            prop_assert_eq!(read(column.seek_sum(sum)), read(packed.seek_sum(sum)));
+            let range = from..from.saturating_add(more);
+            prop_assert_eq!(column.constant_in(range.clone()), packed.constant_in(range));
+        }
         let mut readers = [column.iter_from(from), packed.iter_from(from)];
         let mut bulk = [column.bulk_from(from), packed.bulk_from(from)];
         // A reader goes on when the owner is gone.

@@ -1,23 +1,24 @@
-//! Values of columns as they were before they were packed, for the first requests of a title.
+//! Unpacked copies of columns, for the first requests of a title.
 //!
 //! A manifest reads most columns of a title. Right after a title has been indexed, that takes less
-//! time if the values need no decoding. They take several times as much memory as the packed
-//! columns, though. So columns only point to them, and are decoded once the owner has dropped them.
+//! time if the values need no decoding. Unpacked copies take several times as much memory as the
+//! packed columns, though. So columns only point to their copies, and are decoded once the owner of
+//! the copies has dropped them.
 
 use crate::table::column::{Column, ColumnEncoding};
 use std::sync::{Arc, Weak};
 
 type Owned = Arc<Box<[u32]>>;
 
-/// Owns the values of packed columns as they were before they were packed. Whether it still exists
-/// changes no result.
+/// Owns the unpacked copies of columns. Whether it still exists changes no result.
 #[derive(Debug, Clone, Default)]
 pub struct UnpackedValues {
     columns: Vec<Owned>,
 }
 
 impl UnpackedValues {
-    /// Keeps the values of a column, unless the column is so small that this would not help.
+    /// Keeps the values of a column as its unpacked copy, unless the column is so small that this
+    /// would not help.
     pub(crate) fn keep(&mut self, column: &mut Column, values: Vec<u32>) {
         if let ColumnEncoding::Packed(packed) = &mut column.0
             && packed.len as usize == values.len()
@@ -28,12 +29,12 @@ impl UnpackedValues {
         }
     }
 
-    /// Returns true if there are no values.
+    /// Returns true if there are no copies.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// Returns the number of bytes of memory that the values take.
+    /// Returns the number of bytes of memory that the copies take.
     pub fn heap_bytes(&self) -> usize {
         self.columns.iter().map(|values| size_of_val::<[u32]>(values)).sum()
     }
@@ -48,12 +49,12 @@ impl PartialEq for UnpackedValues {
 
 impl Eq for UnpackedValues {}
 
-/// Points from a packed column to its values.
+/// Points from a packed column to its unpacked copy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnpackedLink(Weak<Box<[u32]>>);
 
 impl UnpackedLink {
-    /// Returns the values, if their owner still exists.
+    /// Returns the copy, if its owner still exists.
     pub(super) fn get(&self) -> Option<Owned> {
         self.0.upgrade()
     }

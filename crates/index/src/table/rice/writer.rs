@@ -96,7 +96,15 @@ impl BitWriter {
             }
             any = any_bits(&skewed);
         }
-        let middle = usual(&skewed, any);
+        let skewed_sum = sum(&skewed, any < SMALL);
+        if any == 1 {
+            // Of two values, the more frequent one becomes the base, whose code is the shortest.
+            let flip = u32::from(skewed_sum > BLOCK as u64 / 2);
+            self.put_header(flip.into(), 0, BlockState { base: min + flip * unit, unit }, state);
+            self.put_codes(&skewed.map(|code| code ^ flip), len, 0);
+            return block_sum(values, len, min, skewed_sum * u64::from(unit));
+        }
+        let middle = near_median(&skewed, any);
         let centred = skewed.map(|value| {
             let difference = value.wrapping_sub(middle).cast_signed();
             ((difference << 1) ^ (difference >> 31)).cast_unsigned()
@@ -104,7 +112,6 @@ impl BitWriter {
         // Zigzag codes of differences below 2^31 have 32 bits.
         let is_narrow = any < 1 << 31;
         // The codes with the smaller sum nearly always take fewer bits.
-        let skewed_sum = sum(&skewed, any < SMALL);
         let centred_sum = sum(&centred, any < SMALL);
         if is_narrow && centred_sum < skewed_sum {
             let k = best_parameter(&centred, centred_sum);
@@ -115,10 +122,7 @@ impl BitWriter {
             self.put_header(0, k.into(), BlockState { base: min, unit }, state);
             self.put_codes(&skewed, len, k);
         }
-        if len < BLOCK {
-            return values.iter().take(len).map(|&value| u64::from(value)).sum();
-        }
-        u64::from(min) * BLOCK as u64 + skewed_sum * u64::from(unit)
+        block_sum(values, len, min, skewed_sum * u64::from(unit))
     }
 
     fn put_header(&mut self, centred: u64, k: u64, block: BlockState, state: &mut BlockState) {
@@ -131,7 +135,7 @@ impl BitWriter {
         *state = block;
     }
 
-    /// Appends the Rice codes of the first `len` numbers, two at a time.
+    /// Appends the Rice codes of the first `len` numbers, four at a time.
     fn put_codes(&mut self, codes: &[u32; BLOCK], len: usize, k: u32) {
         // The zero that ends the unary part and the k bits behind it, all of them inverted.
         let low_bits = (1 << k) - 1;
@@ -140,18 +144,10 @@ impl BitWriter {
             let quotient = code >> k;
             if quotient < ESCAPE { quotient + 1 + k } else { LONG }
         });
-        let pairs = lengths.as_chunks().0.iter().zip(ends.as_chunks().0).zip(codes.as_chunks().0);
+        let fours = lengths.as_chunks().0.iter().zip(ends.as_chunks().0).zip(codes.as_chunks().0);
         self.append(|stream| {
-            for ((&[length, next_length], &[end, next_end]), &[code, next_code]) in pairs.take(len / 2) {
-                if length + next_length <= AT_ONCE {
-                    let both = u64::from(end) << next_length | u64::from(next_end);
-                    stream.put(both, length + next_length);
-                } else {
-                    stream.put_code(length, end, code);
-                    stream.put_code(next_length, next_end, next_code);
-                }
-            }
-            let last = lengths.iter().zip(&ends).zip(codes).take(len).skip(len / 2 * 2);
+            fours.take(len / 4).for_each(|((lengths, ends), codes)| stream.put_four(lengths, ends, codes));
+            let last = lengths.iter().zip(&ends).zip(codes).take(len).skip(len / 4 * 4);
             last.for_each(|((&length, &end), &code)| stream.put_code(length, end, code));
         });
     }
@@ -180,6 +176,27 @@ impl StreamEnd<'_> {
         self.used %= 8;
     }
 
+    /// Appends four Rice codes, together if they are short enough.
+    #[inline]
+    fn put_four(&mut self, lengths: &[u32; 4], ends: &[u32; 4], codes: &[u32; 4]) {
+        let [one, two, three, four] = *lengths;
+        if one + two + three + four <= AT_ONCE {
+            let [first, second, third, last] = ends.map(u64::from);
+            let front = (first << two | second) << three | third;
+            self.put(front << four | last, one + two + three + four);
+            return;
+        }
+        let pairs = lengths.as_chunks().0.iter().zip(ends.as_chunks().0).zip(codes.as_chunks().0);
+        for ((&[length, next_length], &[end, next_end]), &[code, next_code]) in pairs {
+            if length + next_length <= AT_ONCE {
+                self.put(u64::from(end) << next_length | u64::from(next_end), length + next_length);
+            } else {
+                self.put_code(length, end, code);
+                self.put_code(next_length, next_end, next_code);
+            }
+        }
+    }
+
     /// Appends one Rice code, given its length, its end and the number that it stands for.
     fn put_code(&mut self, length: u32, end: u32, code: u32) {
         if length < LONG {
@@ -201,14 +218,23 @@ pub(crate) fn padded(values: &[u32]) -> [u32; BLOCK] {
     block
 }
 
-/// Returns the bits that are set in any of the values, none of which is larger than these bits.
+/// Returns the bitwise OR of values. No value is larger.
 fn any_bits(values: &[u32; BLOCK]) -> u32 {
     values.iter().fold(0, |any, &value| any | value)
 }
 
-/// Returns the greatest common divisor of numbers. `any` are their bits, see [`any_bits`].
+/// Returns the sum of the first `len` values of a block. `min` is the smallest value, and `above`
+/// the sum of the differences to it in a whole block.
+fn block_sum(values: &[u32; BLOCK], len: usize, min: u32, above: u64) -> u64 {
+    if len < BLOCK {
+        return values.iter().take(len).map(|&value| u64::from(value)).sum();
+    }
+    u64::from(min) * BLOCK as u64 + above
+}
+
+/// Returns the greatest common divisor of numbers. `any` is their bitwise OR.
 fn common_unit(values: &[u32; BLOCK], any: u32) -> u32 {
-    // The unit is at least the largest power of two that divides all numbers.
+    // The divisor is at least this power of two, so the search ends once it is reached.
     let least = any & any.wrapping_neg();
     let mut unit = 0;
     let mut last = 0;
@@ -233,22 +259,24 @@ fn sum(codes: &[u32; BLOCK], are_small: bool) -> u64 {
     if are_small { codes.iter().sum::<u32>().into() } else { codes.iter().map(|&code| u64::from(code)).sum() }
 }
 
-/// Number of values whose median stands for that of a block, and the bits of their numbers.
+/// Number of values in the sample of a block from which the median is estimated.
 const SOME: usize = BLOCK / 4;
+/// Number of bits of a position in that sample.
 const NUMBER_BITS: u32 = SOME.ilog2();
 
-/// Returns a value close to the median: the median of every fourth value. `any` are the bits of the
-/// values, see [`any_bits`].
-fn usual(values: &[u32; BLOCK], any: u32) -> u32 {
-    // Of values with their numbers, no two are equal. Large values lose their last bits.
+/// Returns a value close to the median of a block: the median of every fourth value. `any` is the
+/// bitwise OR of the values.
+fn near_median(values: &[u32; BLOCK], any: u32) -> u32 {
+    // A key is a value followed by its position, so no two keys are equal. To fit in 31 bits, large
+    // values lose their last bits.
     let shift = (any.ilog2() + 1 + NUMBER_BITS).saturating_sub(31);
     let mut keys = [0_i32; SOME];
     let some = values.as_chunks::<{ BLOCK / SOME }>().0;
     for (number, (key, [value, ..])) in (0..).zip(keys.iter_mut().zip(some)) {
         *key = (*value >> shift << NUMBER_BITS).cast_signed() | number;
     }
-    // Counting the smaller values of each is vectorised, and so takes less time than sorting.
-    // Vectors of signed numbers are compared in one instruction.
+    // The median is the key that half of the keys are smaller than. Counting them is vectorised,
+    // and so takes less time than sorting. Signed numbers are compared in one vector instruction.
     let mut smaller = [0_u32; SOME];
     for other in keys {
         for (smaller, &key) in smaller.iter_mut().zip(&keys) {
@@ -275,8 +303,8 @@ fn best_parameter(codes: &[u32; BLOCK], sum: u64) -> u32 {
     best
 }
 
-/// Returns the number of bits that the codes of a block take with a Rice parameter. `any` are the
-/// bits of the codes, see [`any_bits`].
+/// Returns the number of bits that the codes of a block take with a Rice parameter. `any` is the
+/// bitwise OR of the codes.
 fn bits(codes: &[u32; BLOCK], any: u32, k: u32) -> u32 {
     if any >> k < ESCAPE {
         let each = u32::try_from(BLOCK).unwrap_or(0) * (1 + k);
@@ -296,7 +324,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_usual_value_has_as_many_smaller_as_larger_ones(
+        fn the_estimated_median_has_as_many_smaller_as_larger_values(
             values in prop::collection::vec(prop_oneof![0..9_u32, 0..SMALL, any::<u32>()], BLOCK),
         ) {
             let values: [u32; BLOCK] = values.try_into().unwrap();
@@ -305,7 +333,7 @@ mod tests {
             some.sort_unstable();
             // Large values are compared without their last bits.
             let shift = any.checked_ilog2().unwrap_or(0).saturating_sub(26);
-            prop_assert_eq!(usual(&values, any.max(1)) >> shift, some[SOME / 2] >> shift);
+            prop_assert_eq!(near_median(&values, any.max(1)) >> shift, some[SOME / 2] >> shift);
         }
 
         #[test]
