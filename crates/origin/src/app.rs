@@ -140,7 +140,8 @@ impl App {
         let storages = Storages::new(meter, cache, source_options);
         let index_target = write.filter(|_| config.index.write);
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
-        // Work waits for its part of the memory. The rest is taken without waiting.
+        // Indexing and making titles wait for most of the memory. Values of recent indexes take the
+        // rest without waiting, or are not kept.
         let for_values = config.memory.loading / 16;
         let loading = LoadingMemory::new(config.memory.loading - for_values);
         let recent = Arc::new(RecentValues::new(for_values));
@@ -195,7 +196,7 @@ pub(crate) async fn pause_stalled(app: &ArcSwap<App>) {
         ticks.tick().await;
         let app = app.load_full();
         if app.responses.is_scarce() || app.metrics.is_storage_queued() {
-            app.responses.pause_stalled();
+            app.responses.pause_stalled().await;
         }
     }
 }

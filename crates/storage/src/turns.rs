@@ -1,11 +1,15 @@
 //! Turns of tasks, so that neither a client with many connections nor many connections to storage
-//! keep other clients waiting.
+//! keeps other clients waiting.
 //!
 //! The runtime polls tasks in the order in which they woke up. If a thousand connections of one
 //! client wake up at once, the connection of another client would wait behind all of them. So only
 //! a few tasks of each client are in the runtime's queue at a time, and the others wait here. The
 //! same holds for the tasks that serve connections to storage, and for those that fill the range
 //! cache, where clients get turns one after the other.
+//!
+//! The runtime polls a task that another one wakes before all that wait in its queue, and looks for
+//! events, such as requests that arrived, only after several polls. So from time to time, a turn is
+//! passed on only after the runtime has looked for events.
 
 mod fair_queue;
 
@@ -15,23 +19,37 @@ use hyper::rt::Executor;
 use std::{
     future::Future,
     num::NonZero,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{
-            AtomicU8, AtomicUsize,
-            Ordering::{AcqRel, Acquire, SeqCst},
+            AtomicU8, AtomicU64, AtomicUsize,
+            Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
         },
     },
     task::{Context, Poll, Wake, Waker},
     thread::available_parallelism,
+    time::Instant,
 };
+use tokio::task::yield_now;
 
 /// Number of turns for each processor. With two, a processor finds the next task while another
 /// processor is about to pass a turn on.
 const TURNS_OF_PROCESSOR: usize = 2;
 
-/// Number of the client of tasks that have the same one, or none.
+/// Time in microseconds after which a turn is passed on only after the runtime has looked for
+/// events. Looking takes a few microseconds, so it would slow down short polls.
+const EVENTS_AFTER: u64 = 150;
+
+/// Number of tasks that wait for turns of any kind.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns true if any task waits for its turn.
+pub fn is_any_waiting() -> bool {
+    WAITING.load(Relaxed) > 0
+}
+
+/// Client of tasks whose turns do not depend on a client.
 const ANY_CLIENT: u64 = 0;
 
 /// The turns of tasks that have the same purpose, such as those of one client.
@@ -41,6 +59,10 @@ pub struct Turns {
     /// Length of `waiting`, which can be read without the lock.
     count: AtomicUsize,
     waiting: Mutex<FairQueue<Arc<Task>>>,
+    /// The constant [`EVENTS_AFTER`], except in tests.
+    events_after: u64,
+    /// Time at which a turn was last passed on after events, in microseconds of [`micros`].
+    events_at: AtomicU64,
 }
 
 impl Default for Turns {
@@ -51,7 +73,13 @@ impl Default for Turns {
 
 impl Turns {
     fn new(turns: usize) -> Self {
-        Self { free: AtomicUsize::new(turns), count: AtomicUsize::new(0), waiting: Mutex::default() }
+        Self {
+            free: AtomicUsize::new(turns),
+            count: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+            events_after: EVENTS_AFTER,
+            events_at: AtomicU64::new(0),
+        }
     }
 
     /// Creates turns for which no task waits.
@@ -78,7 +106,7 @@ impl Turns {
     /// Gives a turn to a task, now or later.
     fn give_to(&self, task: &Arc<Task>) {
         if self.try_take() {
-            if !task.begin_turn() {
+            if !task.begin_turn(Waker::wake) {
                 self.pass_on();
             }
             return;
@@ -90,20 +118,45 @@ impl Turns {
         }
     }
 
+    /// Returns true if the runtime should look for events before the next turn that is passed on at
+    /// this time.
+    fn are_events_due(&self, now: u64) -> bool {
+        let last = self.events_at.load(Relaxed);
+        now.saturating_sub(last) >= self.events_after
+            && self.events_at.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Wakes the task to which the current one passes its turn on after it was polled. This must
+    /// not be called elsewhere, such as in a waker: the runtime panics if a task yields while it
+    /// wakes those that have yielded.
+    fn wake_next(&self, next: Waker) {
+        match self.are_events_due(micros()) {
+            true => wake_after_events(&next),
+            false => next.wake(),
+        }
+    }
+
     fn change_waiting<T>(&self, change: impl FnOnce(&mut FairQueue<Arc<Task>>) -> T) -> T {
         let mut waiting = lock(&self.waiting);
+        let before = waiting.len();
         let changed = change(&mut waiting);
         self.count.store(waiting.len(), SeqCst);
+        WAITING.fetch_add(waiting.len().wrapping_sub(before), Relaxed);
         changed
     }
 
-    /// Passes a turn on to the task that has waited the longest, of the client whose turn it is.
-    /// The turn is free if none waits.
+    /// Passes a turn on to the task that has waited the longest, of the client whose turn it is,
+    /// and wakes it at once. The turn is free if none waits.
     fn pass_on(&self) {
+        self.pass_on_by(Waker::wake);
+    }
+
+    /// Does the same, but wakes the task by `wake`.
+    fn pass_on_by(&self, wake: impl Fn(Waker)) {
         loop {
             while self.count.load(SeqCst) > 0 {
                 let Some(task) = self.change_waiting(FairQueue::pop) else { break };
-                if task.begin_turn() {
+                if task.begin_turn(&wake) {
                     return;
                 }
             }
@@ -114,6 +167,18 @@ impl Turns {
             }
         }
     }
+}
+
+/// Returns the microseconds since the first call.
+fn micros() -> u64 {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(BEGAN.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Wakes a task once the runtime has looked for events, or at once outside of a runtime.
+fn wake_after_events(waker: &Waker) {
+    // The runtime wakes tasks that yield in this way.
+    let _ = pin!(yield_now()).poll(&mut Context::from_waker(waker));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -131,7 +196,8 @@ impl ChangingTurns {
         Arc::new(Self(Mutex::new(first)))
     }
 
-    /// Changes the turns. A task that has a turn or waits for one takes the next one of these.
+    /// Changes the turns. A task that has a turn or waits for one keeps it, and takes its next turn
+    /// from `turns`.
     pub fn set(&self, turns: &Arc<Turns>) {
         lock(&self.0).clone_from(turns);
     }
@@ -149,14 +215,14 @@ enum Source {
     Same(Arc<Turns>),
     Changing {
         next: Arc<ChangingTurns>,
-        /// The turns of which the task has one or waits for one. They change only when the task
+        /// The turns from which the task has one or waits for one. They change only when the task
         /// begins to wait, which it does in one place at a time.
         current: Mutex<Arc<Turns>>,
     },
 }
 
 impl Source {
-    /// Returns the turns of which a task that wakes up takes one.
+    /// Returns the turns from which a task that wakes up takes one.
     fn choose(&self) -> Arc<Turns> {
         match self {
             Self::Same(turns) => turns.clone(),
@@ -168,7 +234,7 @@ impl Source {
         }
     }
 
-    /// Returns the turns of which a task has one.
+    /// Returns the turns from which a task has taken the one that it has.
     fn current(&self) -> Arc<Turns> {
         match self {
             Self::Same(turns) => turns.clone(),
@@ -215,11 +281,11 @@ impl Task {
         self.state.compare_exchange(from, to, AcqRel, Acquire).is_ok()
     }
 
-    /// Lets the runtime poll the task. Returns false if it has ended.
-    fn begin_turn(&self) -> bool {
+    /// Lets the runtime poll the task, by waking it with `wake`. Returns false if it has ended.
+    fn begin_turn(&self, wake: impl FnOnce(Waker)) -> bool {
         let begins = self.change(WOKEN, ITS_TURN);
-        if begins {
-            self.runtime.wake();
+        if begins && let Some(runtime) = self.runtime.take() {
+            wake(runtime);
         }
         begins
     }
@@ -229,10 +295,17 @@ impl Task {
         // Once the task is idle, it may wake up and choose other turns.
         let turns = self.source.current();
         let is_idle = self.change(RUNNING, IDLE);
-        turns.pass_on();
+        turns.pass_on_by(|next| turns.wake_next(next));
         if !is_idle && self.change(WOKEN_AGAIN, WOKEN) {
             self.source.choose().give_to(self);
         }
+    }
+
+    /// Ends the turn in which the task has ended.
+    fn end_last_turn(&self) {
+        self.state.swap(ENDED, AcqRel);
+        let turns = self.source.current();
+        turns.pass_on_by(|next| turns.wake_next(next));
     }
 }
 
@@ -290,13 +363,17 @@ impl<F: Future + Unpin> Future for InTurn<F> {
         if this.is_new {
             this.is_new = false;
             this.waker.wake_by_ref();
+            // Otherwise, new tasks that end in one poll would run in the order of the runtime's
+            // queue, each with the turn of the one before.
+            return Poll::Pending;
         }
         if !this.task.change(ITS_TURN, RUNNING) {
             return Poll::Pending;
         }
         let polled = Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker));
-        if polled.is_pending() {
-            this.task.end_turn();
+        match polled.is_pending() {
+            true => this.task.end_turn(),
+            false => this.task.end_last_turn(),
         }
         polled
     }

@@ -3,6 +3,9 @@ use crate::client::{Permits, on_behalf_of};
 use futures_util::future::BoxFuture;
 use std::{future::poll_fn, time::Duration};
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    runtime::Builder,
     sync::{mpsc, oneshot},
     task::{JoinSet, yield_now},
     time::timeout,
@@ -67,6 +70,64 @@ async fn without_turns_a_task_waits_for_all_others() {
     assert!(most >= 100, "{most} steps");
 }
 
+/// Runs tasks that take turns, in a runtime that looks for events after 1,000 polls: 200 that never
+/// end, or 20,000 that end in their first turn. Returns the most steps of them before a task is
+/// polled whose socket has become readable.
+fn most_steps_before_an_event(events_after: u64, are_endless: bool) -> usize {
+    let runtime = Builder::new_current_thread().enable_io().event_interval(1000).build().unwrap();
+    runtime.block_on(async {
+        let turns = Arc::new(Turns { events_after, ..Turns::new(2) });
+        assert!(turns.try_take() && turns.try_take());
+        let steps = Arc::new(AtomicUsize::new(0));
+        let tasks = if are_endless { 200 } else { 20_000 };
+        for _ in 0..tasks {
+            let steps = steps.clone();
+            tokio::spawn(turns.take(Box::pin(async move {
+                steps.fetch_add(1, SeqCst);
+                while are_endless {
+                    step_aside().await;
+                    steps.fetch_add(1, SeqCst);
+                }
+            })));
+        }
+        while turns.count.load(SeqCst) < tasks {
+            yield_now().await;
+        }
+        turns.pass_on();
+        turns.pass_on();
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let of_other = tokio::spawn(async move {
+            let mut most = 0;
+            for _ in 0..10 {
+                near.write_all(b"a").await.unwrap();
+                let before = steps.load(SeqCst);
+                far.read_exact(&mut [0]).await.unwrap();
+                most = most.max(steps.load(SeqCst) - before);
+            }
+            most
+        });
+        of_other.await.unwrap()
+    })
+}
+
+#[test]
+fn a_request_that_arrived_was_seen_only_after_many_turns_of_other_clients() {
+    for are_endless in [true, false] {
+        let most = most_steps_before_an_event(0, are_endless);
+        assert!(most <= 8, "{most} steps");
+        let without = most_steps_before_an_event(u64::MAX, are_endless);
+        assert!(without >= 200, "{without} steps");
+    }
+}
+
+#[test]
+fn short_turns_are_passed_on_without_looking_for_events() {
+    let turns = Turns::new(1);
+    let times = [EVENTS_AFTER, EVENTS_AFTER + 1, 2 * EVENTS_AFTER - 1, 2 * EVENTS_AFTER, u64::MAX];
+    assert_eq!(times.map(|now| turns.are_events_due(now)), [true, false, false, true, true]);
+    assert!(!turns.are_events_due(7), "a clock that another thread read earlier");
+}
+
 /// No wake-up is lost, however tasks on several threads wake each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_that_wake_each_other_all_end() {
@@ -108,13 +169,8 @@ async fn a_task_that_is_dropped_gives_its_turn_to_the_next() {
     let turns = Arc::new(Turns::new(1));
     let mut dropped = turns.take(Box::pin(async {}));
     // It has the turn, but is not polled in it.
-    let woken = poll_fn(|cx| {
-        dropped.is_new = false;
-        dropped.task.runtime.register(cx.waker());
-        dropped.waker.wake_by_ref();
-        Poll::Ready(dropped.task.state.load(Acquire))
-    });
-    assert_eq!(woken.await, ITS_TURN);
+    assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut dropped).poll(cx).is_pending())).await);
+    assert_eq!(dropped.task.state.load(Acquire), ITS_TURN);
     let mut waits = turns.take(Box::pin(async { 1 }));
     assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut waits).poll(cx).is_pending())).await);
     let next = tokio::spawn(turns.take(Box::pin(async { 2 })));
@@ -160,6 +216,20 @@ async fn order_of(clients: &[u64]) -> Vec<u64> {
 async fn a_client_with_many_tasks_had_all_turns_before_the_next_client() {
     assert_eq!(order_of(&[1, 1, 1, 1, 2, 3, 2]).await, [1, 2, 3, 1, 2, 1, 1]);
     assert_eq!(order_of(&[5, 5, 5]).await, [5, 5, 5]);
+}
+
+#[tokio::test]
+async fn new_tasks_that_ended_at_once_ran_before_those_of_the_next_client() {
+    let turns = Arc::new(Turns::new(2));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for client in [1; 50].into_iter().chain([2]) {
+        let order = order.clone();
+        tasks.spawn(turns.take_for(client, Box::pin(async move { lock(&order).push(client) })));
+    }
+    while tasks.join_next().await.is_some() {}
+    let place = lock(&order).iter().position(|client| *client == 2).unwrap();
+    assert!(place <= 4, "{place} tasks of the first client ran before");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ enum Place {
     Attackers,
     /// With the origin, at this `nice` value.
     Origin(i32),
-    /// With the origin, giving way to all other threads.
+    /// With the origin, at the lowest priority.
     OriginIdle,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let note = format!("alone {:.2} ms", alone.percentile_99().as_secs_f64() * 1e3);
     for (place, what) in [
         (Place::Attackers, "where the attackers are"),
-        (Place::OriginIdle, "that gives way to the origin"),
+        (Place::OriginIdle, "at the lowest priority on its processor"),
         (Place::Origin(10), "at nice 10 on the origin's processor"),
         (Place::Origin(0), "at the origin's priority on its processor"),
     ] {

@@ -43,7 +43,8 @@ fn titles_were_made_at_the_priority_of_responses() {
     let before = nice_values(server.id());
     let (own, _) = before["latemux"];
     let mut values = before;
-    // The threads end if they have no work for ten seconds, which may pass on a busy machine.
+    // A thread ends if it has no work for ten seconds, which may pass on a busy machine before the
+    // values are read. Then another manifest is made.
     for clip in 1..20 {
         let manifest = get(server.address, &format!("/long.mp4/.mpd?vbegin={clip}"));
         assert_eq!(manifest.status, 200, "{}", manifest.text());

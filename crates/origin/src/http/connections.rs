@@ -353,7 +353,7 @@ mod tests {
         let (other, room) = (all.share_of(address(2)), connection.room.clone());
         let most = tokio::spawn(connection.in_turn(Box::pin(async move {
             let mut most = 0;
-            // Of the first request on, each is one of this client.
+            // The first request gives the connection the turns of this client.
             for _ in 0..20 {
                 let _request = Charge::begin(room.clone(), other.clone(), 0).unwrap();
                 step_aside().await;

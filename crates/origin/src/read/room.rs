@@ -13,7 +13,10 @@ use std::sync::{
         Ordering::{Relaxed, SeqCst},
     },
 };
-use tokio::time::Instant;
+use tokio::{task::yield_now, time::Instant};
+
+/// Most connections whose responses are paused in a row, before other tasks run.
+const ROOMS_IN_A_ROW: usize = 64;
 
 /// Use of a reservation, which decides how much must stay free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,17 +103,21 @@ impl ResponseMemory {
     }
 
     /// Pauses all responses whose clients took nothing since the last call, and which hold source
-    /// bytes or requests to storage.
-    pub(crate) fn pause_stalled(&self) {
+    /// bytes or requests to storage. Other tasks run meanwhile, because there may be thousands of
+    /// responses.
+    pub(crate) async fn pause_stalled(&self) {
         let rooms: Vec<_> = {
             let mut rooms = lock(&self.rooms);
             rooms.retain(|room| room.strong_count() > 0);
             rooms.iter().filter_map(Weak::upgrade).collect()
         };
-        for room in rooms {
-            let readers: Vec<_> = lock(&room.readers).iter().filter_map(Weak::upgrade).collect();
-            let paused = readers.iter().filter(|reader| reader.pause_if_stalled()).count();
-            self.pauses.fetch_add(paused as u64, Relaxed);
+        for rooms in rooms.chunks(ROOMS_IN_A_ROW) {
+            for room in rooms {
+                let readers: Vec<_> = lock(&room.readers).iter().filter_map(Weak::upgrade).collect();
+                let paused = readers.iter().filter(|reader| reader.pause_if_stalled()).count();
+                self.pauses.fetch_add(paused as u64, Relaxed);
+            }
+            yield_now().await;
         }
     }
 }
@@ -213,7 +220,7 @@ impl Room {
     }
 
     /// Returns the turns of a task that serves a connection of a trusted proxy: those of the client
-    /// whose request is in flight. `None` for other connections, whose peer is the client.
+    /// whose request is in flight. Returns `None` for other connections, whose peer is the client.
     pub(crate) fn turns_of_proxy(&self) -> Option<&Arc<ChangingTurns>> {
         self.of_proxy.as_ref().map(|of_proxy| &of_proxy.changing)
     }
@@ -334,6 +341,39 @@ mod tests {
         assert_eq!(take_all(&room, Use::Ahead), 600);
         assert_eq!(take_all(&room, Use::Least), 600);
         assert_eq!(memory.used(), 1200);
+    }
+
+    /// A reader that counts the calls.
+    #[derive(Debug, Default)]
+    struct Counted(AtomicUsize);
+
+    impl Pausable for Counted {
+        fn pause_if_stalled(&self) -> bool {
+            self.0.fetch_add(1, SeqCst);
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn other_tasks_waited_until_all_responses_were_paused() {
+        const ROOMS: usize = 1000;
+        let memory = ResponseMemory::new(1600, 0, 0);
+        let rooms: Vec<_> = (0..ROOMS).map(|_| Room::new(&memory, &Arc::default())).collect();
+        let counted = Arc::new(Counted::default());
+        let reader: Weak<dyn Pausable> = Arc::downgrade(&(counted.clone() as Arc<dyn Pausable>));
+        rooms.iter().for_each(|room| room.watch(reader.clone()));
+        let pausing = tokio::spawn({
+            let memory = memory.clone();
+            async move { memory.pause_stalled().await }
+        });
+        let mut most = 0;
+        while !pausing.is_finished() {
+            let before = counted.0.load(SeqCst);
+            yield_now().await;
+            most = most.max(counted.0.load(SeqCst) - before);
+        }
+        assert_eq!((counted.0.load(SeqCst), memory.pauses()), (ROOMS, ROOMS as u64));
+        assert!(most <= ROOMS_IN_A_ROW, "{most} in a row");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use crate::{
     Error,
     config::OriginConfig,
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::{for_current_request, record_outcome},
+    observe::trace::record_outcome,
+    title::background::spawn_in_turn,
     title::cut_records,
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
@@ -20,7 +21,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use latemux_cache::Records;
-use latemux_storage::{Key, Outcome, StorageError, Tier, Version};
+use latemux_storage::{Key, Outcome, StorageError, Tier, Version, turns::Turns};
 use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
 
 /// Numbers of entries that a purge removed.
@@ -53,6 +54,8 @@ pub(crate) struct IndexStore {
     /// Indexes and cuts on disk, which outlive the process.
     records: Option<Records>,
     load_timeout: Duration,
+    /// Turns of the tasks that load indexes and compare titles with storage.
+    pub(crate) turns: Arc<Turns>,
 }
 
 impl IndexStore {
@@ -76,6 +79,7 @@ impl IndexStore {
             }),
             records,
             load_timeout: config.load_timeout,
+            turns: Arc::default(),
         }
     }
 
@@ -176,7 +180,7 @@ impl IndexStore {
         if self.loads.is_running(file) {
             return self.shared_load(file.clone(), listed).await;
         }
-        let load = tokio::spawn(for_current_request(self.shared_load(file.clone(), listed)));
+        let load = spawn_in_turn(&self.turns, self.shared_load(file.clone(), listed));
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
     }
 

@@ -1,5 +1,6 @@
 //! From a base to a title: the files of a title, their indexes, and the caches of both.
 
+pub(crate) mod background;
 pub(crate) mod checks;
 pub(crate) mod current;
 pub(crate) mod cut_box_maker;

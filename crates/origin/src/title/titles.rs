@@ -6,7 +6,7 @@ use crate::{
     keys::KeyRules,
     observe::log_sampler::LogSampler,
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
-    observe::trace::for_current_request,
+    title::background::spawn_in_turn,
     title::checks::{Checks, Freshness, is_suspect},
     title::index_store::{IndexStore, PurgeCounts, memory_of_titles},
     title::index_writer::IndexWriter,
@@ -180,7 +180,7 @@ impl Titles {
             return Ok(known);
         }
         let wait = if known.checks.is_stale() { FAILING_CHECK_WAIT } else { CHECK_WAIT };
-        let mut comparison = tokio::spawn(for_current_request(self.load_shared(known.base.clone())));
+        let mut comparison = spawn_in_turn(&self.store.turns, self.load_shared(known.base.clone()));
         let compared = match timeout(wait, &mut comparison).await {
             Ok(compared) => compared,
             Err(_) if self.store.holds(&known.objects) => {

@@ -5,14 +5,15 @@ use crate::{
 };
 use http::Request;
 use latemux_packager::{Address, Resource};
-use latemux_storage::{Key, Memory};
+use latemux_storage::{Key, Memory, client::on_behalf_of};
 use latemux_testmedia::hostile::{HostileFile, HostileTrack};
 use std::{
     num::NonZero,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, mpsc},
     thread::available_parallelism,
     time::{Duration, Instant},
 };
+use tokio::{task::JoinSet, time::timeout};
 
 /// Time in which the clock of a test is advanced by one second.
 const STEP: Duration = Duration::from_millis(100);
@@ -130,4 +131,38 @@ async fn a_changed_title_was_served_as_it_was_while_others_were_being_made() {
     drop(occupied);
     assert_eq!(get(&origin, "/long.mp4/.mpd").await, 200);
     assert_ne!(origin.title("long.mp4").await.unwrap().id, before);
+}
+
+/// Number of titles that one client requests at one time.
+const MANY: usize = 100;
+
+/// Requests many titles for one client, and then one for another client, all at one time. Returns
+/// how many titles of the first client were loaded before that of the other one.
+async fn loaded_before_another_client(titles: &Arc<Titles>, freshness: Freshness) -> usize {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut loads = JoinSet::new();
+    for number in 0..=MANY {
+        let (titles, order) = (titles.clone(), order.clone());
+        let client = if number == MANY { 2 } else { 1 };
+        loads.spawn(on_behalf_of(client, async move {
+            titles.load(&format!("{number}.mp4"), freshness).await.unwrap();
+            order.lock().unwrap().push(client);
+        }));
+    }
+    let ended = async { while loads.join_next().await.is_some() {} };
+    timeout(Duration::from_secs(60), ended).await.expect("the loads wait for each other");
+    let order = order.lock().unwrap();
+    assert_eq!(order.len(), MANY + 1);
+    order.iter().position(|client| *client == 2).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_title_of_a_client_was_loaded_after_all_those_of_another_one() {
+    let memory = Memory::new();
+    for number in 0..=MANY {
+        memory.put(Key::new(&format!("{number}.mp4")).unwrap(), film(100));
+    }
+    let origin = Origin::new(Arc::new(memory), OriginConfig::default());
+    let before = loaded_before_another_client(&origin.app().titles, Freshness::Recent).await;
+    assert!(before <= 4 * available_parallelism().map_or(1, NonZero::get), "{before} before");
 }
