@@ -90,7 +90,8 @@ impl Function {
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
         use Value::{
-            Bytes, CacheSize, Count, Duration, Level, OneOf, Percentage, Popularity, Rate, RoundTrip, Text,
+            Bytes, CacheSize, Count, Duration, Level, OneOf, Percentage, Popularity, Rate, RoundTrip, Steps,
+            Text,
         };
         match self {
             Self::Storage => &[
@@ -128,6 +129,8 @@ impl Function {
                 ("rate", Count, false),
                 ("segments", Count, false),
                 ("segment-duration", Duration, false),
+                ("rendition", OneOf(&["high", "low"]), false),
+                ("steps", Steps, false),
                 ("duration", Duration, false),
                 ("ramp", Duration, false),
                 ("streams", Count, false),
@@ -140,7 +143,7 @@ impl Function {
             Self::Player => &[
                 ("format", OneOf(&["dash"]), true),
                 ("title", Text, true),
-                ("runs", Count, false),
+                ("starts", Count, false),
                 ("before", OneOf(&["none", "same"]), false),
             ],
         }
@@ -201,8 +204,8 @@ impl Function {
 }
 
 /// Returns the number of times that a player starts.
-pub(crate) fn runs(player: &Parameters) -> u32 {
-    player.get("runs").and_then(|runs| runs.parse().ok()).unwrap_or(10)
+pub(crate) fn starts(player: &Parameters) -> u32 {
+    player.get("starts").and_then(|starts| starts.parse().ok()).unwrap_or(10)
 }
 
 /// The formats in which a title can be requested.
@@ -285,7 +288,7 @@ mod tests {
         let long = "x".repeat(MAX_PARAMETER + 1);
         refused(Function::Origin, &[("config", &long)], "config has more than 65536 bytes");
         refused(Function::Storage, &[("content", "")], "must not be empty");
-        let player = [("title", "t"), ("runs", "10"), ("before", "same"), ("format", "dash")];
+        let player = [("title", "t"), ("starts", "10"), ("before", "same"), ("format", "dash")];
         assert_eq!(check(Function::Player, &player), Ok(()));
         refused(Function::Player, &[("title", "t"), ("format", "hls")], "format = 'hls': not one of dash");
         let other = [player[0], player[3], ("before", "hls")];

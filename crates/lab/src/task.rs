@@ -9,13 +9,13 @@ mod player;
 mod sources;
 
 pub(crate) use part::Carried;
-pub use part::Part;
+pub use part::{Part, Response};
 pub use place::Place;
 use place::{POLL, STOP_WAIT};
 pub(crate) use player::Played;
 pub use player::check as check_player;
 use sources::Readings;
-pub use sources::Sources;
+pub use sources::{Counters, Sources};
 
 use crate::{
     Error, content,
