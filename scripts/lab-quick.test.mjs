@@ -64,7 +64,7 @@ test("a connection that is used again is a complaint where each request must ope
     record({ storage_requests: 28, storage_connections: connections, ...model, ...changes }).measured;
   assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
   assert.match(complaints({ ...own, measured: measured(1) }, title)[0], /connections to storage: 1, not 28/);
-  const wrong = (changes) => complaints({ ...own, measured: measured(28, changes) }, title).join("\n");
+  const wrong = (changes) => complaints({ ...own, point: { ...own.point, format: "dash" }, measured: measured(28, changes) }, title).join("\n");
   assert.match(wrong({ model_requests: 27 }), /requests to storage by the cost model: 28, not 27/);
   assert.match(wrong({ model_bytes: 4_500_000 }), /bytes from storage \/ cost model: 1\.04/);
   // A cell that the model does not cover would be checked by nothing.

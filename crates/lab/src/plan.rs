@@ -250,7 +250,7 @@ fn check_model(
     };
     for cell in cells.iter().filter(chosen) {
         let nodes = cell.graph.nodes().iter();
-        let load = Load::of(nodes.map(|node| (node.function, &node.parameters)))
+        let load = Load::of(&nodes.map(|node| (node.function, &node.parameters)))
             .map_err(|error| error.within(&format!("claim '{}'", claim.text)))?;
         let title = cell.graph.client().and_then(|client| client.parameters.get("title"));
         let own = titles.iter().find(|((name, layout), _)| {

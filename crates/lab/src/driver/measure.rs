@@ -274,7 +274,7 @@ impl Measured {
 /// Returns the requests and bytes that the cost model states for the cell of these tasks, if it
 /// covers it.
 fn cost(tasks: &[Task], content: &Path) -> Option<Cost> {
-    let load = Load::of(tasks.iter().map(|task| (task.function, &task.parameters))).ok()?;
+    let load = Load::of(&tasks.iter().map(|task| (task.function, &task.parameters))).ok()?;
     let parameters = &tasks.iter().find(|task| task.function == Function::Load)?.parameters;
     let stated = |name: &str| parameters.get(name).map(String::as_str);
     let title = stated("title")?;

@@ -61,7 +61,7 @@ impl Load {
     /// # Errors
     /// If the model has no row for it. The error is the reason.
     pub fn of<'a>(
-        functions: impl Iterator<Item = (Function, &'a Parameters)> + Clone,
+        functions: &(impl Iterator<Item = (Function, &'a Parameters)> + Clone),
     ) -> Result<Self, Error> {
         let all = |function| {
             let own = functions.clone().filter(move |(of, _)| *of == function);
@@ -182,7 +182,8 @@ fn media(layout: Layout, format: &str, files: &Files) -> Option<u64> {
     let largest = files.media.iter().map(|file| file.samples).max()?;
     match (format, files.media.len()) {
         _ if layout.is_fragmented() => None,
-        ("hls" | "hds", 1) => Some(largest),
+        // Muxed segments overlap by a part that is not derived.
+        ("hls" | "hds", 1) => None,
         // Audio comes from the first file.
         ("hls", _) => Some(largest + files.media.first()?.samples),
         ("dash", _) | ("smooth", 1) => Some(2 * largest),

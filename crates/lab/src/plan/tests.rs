@@ -273,6 +273,8 @@ fn the_cost_model_must_cover_the_cells_of_a_claim() {
     assert!(planned(&text).is_ok(), "{:?}", planned(&text).map(|plan| plan.name));
     refused(&text.replace("[1]", "[1, 10]"), "claim 'x': the cost model has no row for several titles or");
     let bytes = text.replace("storage requests", "storage bytes");
+    refused(&bytes, "claim 'x': the cost model does not state the bytes of these segments");
+    let bytes = bytes.replace("['dash', 'hls']", "['dash']");
     assert!(planned(&bytes).is_ok());
     let single = bytes.replace("kind = 'list'", "kind = 'single', requests = 1");
     refused(&single, "claim 'x': the cost model does not state the bytes of these segments");
