@@ -6,7 +6,7 @@
 // after a first run: the reads of an index, and one more range of a title without a cache.
 
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -38,6 +38,22 @@ const FIRST_REQUESTS = 3;
 /** Records before the run is killed. */
 const BEFORE_KILL = 5;
 
+/** Most seconds that the whole check may take. */
+const MOST_SECONDS = 240;
+
+/** Bytes per second that a link without a rate must exceed, also on a slow machine. */
+const MISSING_RATE = 4e6 / 8;
+
+/**
+ * Controls that are broken on purpose: a file of the library with a change, the cell that is then
+ * measured, the assertion that it must fail, and the rate of the link that is expected.
+ */
+const BROKEN = [
+  { file: "lab/setups/cdn-nocache.toml", right: 'mode = "off"', wrong: 'mode = "segments"', experiment: "edge", setup: "cdn-nocache", complaint: "bytes in caches" },
+  { file: "lab/quick/edge.toml", right: 'rate = "100Mbit/s"', wrong: 'rtt = "0ms"', experiment: "edge", setup: "n-single", complaint: "rate of the link", rate: MISSING_RATE },
+  { file: "lab/setups/a.toml", right: "ipp-new-connections", wrong: "ipp", experiment: "back-ends", setup: "a", complaint: "connections to storage" },
+];
+
 /**
  * @typedef {object} Title
  * @property {Record<string, number>} segments Number of segments by format.
@@ -50,10 +66,10 @@ const BEFORE_KILL = 5;
 /**
  * Returns what is expected of a cell, by the name of the assertion: the least and the most value.
  * @param {string} experiment @param {Record<string, string>} point @param {Title} title
- * @param {object} measured
+ * @param {object} measured @param {number} rate Bytes per second of the link.
  * @returns {Record<string, [number, number, number]>} Value, least, most.
  */
-export function expectations(experiment, point, title, measured) {
+export function expectations(experiment, point, title, measured, rate = RATE) {
   const { setup, format, before = "none" } = point;
   const { requests, bytes, storage_requests: reads, storage_bytes: read, storage_connections: connections, cached } = measured;
   const copies = experiment === "titles" ? COPIES : 1;
@@ -62,6 +78,8 @@ export function expectations(experiment, point, title, measured) {
   const stored = title.ism + title.media;
   const exactly = (value, expected) => [value, expected, expected];
   const kept = (sum, entries) => [cached, sum, sum + entries * HEAD];
+  // An origin keeps the media that it has read, without what only its index needs.
+  const inOrigin = (sum) => [cached, sum - title.media / 100, sum + SPARE];
   const expected = {
     failures: exactly(measured.failures, 0),
     "requests of the client": exactly(requests, segments),
@@ -79,7 +97,10 @@ export function expectations(experiment, point, title, measured) {
       "bytes in caches": kept(held, held === 0 ? 0 : 3),
       "connections to storage": "ab".includes(setup) ? exactly(connections, reads) : [connections, 1, 10],
       "efficiency": [bytes / read, 0, 1],
+      "requests to storage by the cost model": exactly(reads, measured.model_requests),
     });
+    // The model does not state the bytes of muxed segments, which overlap.
+    if (format === "dash" || format === "smooth") add({ "bytes from storage / cost model": [read / measured.model_bytes, 0.98, 1.02] });
     return expected;
   }
   if (experiment === "titles") {
@@ -91,7 +112,7 @@ export function expectations(experiment, point, title, measured) {
     add({
       "requests to storage": exactly(reads, reading * (INDEX_READS.fmp4 + title.segments.hls - 1)),
       "bytes from storage": [read, reading * (title.media - title.media / 100), reading * (stored + SPARE)],
-      "bytes in caches": exactly(cached, 0),
+      "bytes in caches": [cached, reading * (title.media - title.media / 100), reading * (title.media + SPARE)],
     });
     return expected;
   }
@@ -125,7 +146,7 @@ export function expectations(experiment, point, title, measured) {
   const carried = setup.startsWith("cdn") ? served : read;
   add({
     "bytes on the link": [link, carried, carried * 1.1 + requests * HEAD],
-    "rate of the link": [measured.seconds, (link - BURST) / RATE - 0.02, Infinity],
+    "rate of the link": [measured.seconds, (link - BURST) / rate - 0.02, Infinity],
   });
   if (["cdn", "cdn-nocache", "ipp", "lt-nocache"].includes(setup)) {
     add({
@@ -151,7 +172,7 @@ export function expectations(experiment, point, title, measured) {
       // The last segment of audio lies in the range of the last one of video.
       "requests to storage": exactly(reads, INDEX_READS.fmp4 + muxed - 1),
       "bytes from storage": [read, title.media - title.media / 100, stored + SPARE],
-      "bytes in caches": exactly(cached, 0),
+      "bytes in caches": inOrigin(setup === "n-double" ? title.media + served : title.media),
       "efficiency": [bytes / read, 0.9, 1.1],
     });
   }
@@ -160,12 +181,12 @@ export function expectations(experiment, point, title, measured) {
 
 /**
  * Returns a complaint for each assertion that a record fails.
- * @param {object} record @param {Title} title
+ * @param {object} record @param {Title} title @param {number} [rate]
  */
-export function complaints(record, title) {
+export function complaints(record, title, rate) {
   const cell = `${record.experiment} ${Object.entries(record.point).map(([axis, value]) => `${axis}=${value}`).join(" ")}`;
   if (!record.measured) return [`${cell}: failed: ${record.error}`];
-  const found = Object.entries(expectations(record.experiment, record.point, title, record.measured));
+  const found = Object.entries(expectations(record.experiment, record.point, title, record.measured, rate));
   return found
     .filter(([, [value, least, most]]) => !(value >= least && value <= most))
     .map(([name, [value, least, most]]) => `${cell}: ${name}: ${value}, not ${least === most ? least : `${least} to ${most}`}`);
@@ -294,7 +315,57 @@ async function check(binary, net, content, experiments, cells, more = []) {
   }
 }
 
+/**
+ * Measures one cell with a file of the library changed, in its own folder.
+ * @returns {{ out: string, found: string[] }} The folder of the run, and its complaints.
+ */
+function measureOne(binary, net, content, folder, name, { file, right, wrong, experiment, setup, rate }) {
+  const library = join(folder, name);
+  for (const copied of ["lab/setups", "lab/titles", "lab/quick", "examples/setups"]) {
+    cpSync(join(root, copied), join(library, copied), { recursive: true });
+  }
+  if (file) {
+    const text = readFileSync(join(library, file), "utf8");
+    if (!text.includes(right)) throw new Error(`lab-quick: ${file} has no ${right}`);
+    writeFileSync(join(library, file), text.replace(right, wrong));
+  }
+  const out = join(library, "run");
+  const cell = ["--only", `setup=${setup}`, "--only", "format=hls"];
+  const run = join(library, "lab/quick", `${experiment}.toml`);
+  const { status, stderr } = spawnSync(binary, ["lab", "run", run, "--out", out, "--content", content, "--net", net, "--retries", "0", ...cell], { encoding: "utf8" });
+  const all = records(out);
+  if (status !== 0 || all.length !== 1) return { out, found: [`the run failed: ${stderr.trim()}`] };
+  return { out, found: complaints(all[0], title(content, experiment === "back-ends" ? "mp4-index" : "fmp4"), rate) };
+}
+
+/**
+ * Breaks controls on purpose, and merges two runs of a cell that is not broken. Returns a complaint
+ * for each broken control without the complaint that it must have.
+ */
+export function controls(binary, net, content) {
+  const folder = mkdtempSync(join(tmpdir(), "latemux-lab-quick-"));
+  try {
+    const failures = [];
+    for (const broken of BROKEN) {
+      const { found } = measureOne(binary, net, content, folder, `broken-${broken.setup}`, broken);
+      if (!found.some((complaint) => complaint.includes(`: ${broken.complaint}: `))) {
+        failures.push(`${broken.file} was broken, and '${broken.complaint}' is no complaint: ${found.join("; ")}`);
+      }
+    }
+    const runs = ["one", "other"].map((name) => measureOne(binary, net, content, folder, name, { experiment: "back-ends", setup: "a" }));
+    failures.push(...runs.flatMap(({ found }) => found));
+    const { status, stderr } = spawnSync(binary, ["lab", "report", ...runs.map(({ out }) => out)], { encoding: "utf8" });
+    const summary = status === 0 ? readFileSync(join(runs[0].out, "summary.csv"), "utf8") : stderr;
+    if (!summary.includes("format=hls setup=a,2,0,")) failures.push(`two runs were not merged: ${summary}`);
+    console.log(`lab-quick: ${net}: ${BROKEN.length} broken controls and a merge, ${failures.length} complaints`);
+    return failures.map((failure) => `${net}: ${failure}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 async function main() {
+  const began = performance.now();
   const binary = process.env.LATEMUX_BIN;
   const content = process.env.LAB_CONTENT;
   if (!binary || !content) throw new Error("lab-quick: LATEMUX_BIN and LAB_CONTENT must be set");
@@ -313,6 +384,10 @@ async function main() {
   );
   if (canMakeHosts) failures.push(...(await players(binary, "hosts", content)));
   failures.push(...(await players(binary, "loopback", content, canMakeHosts ? ["--only", "setup=n-single"] : [])));
+  failures.push(...controls(binary, canMakeHosts ? "hosts" : "loopback", content));
+  const seconds = (performance.now() - began) / 1000;
+  console.log(`lab-quick: ${seconds.toFixed(0)} s`);
+  if (seconds > MOST_SECONDS) failures.push(`it took ${seconds.toFixed(0)} s, more than ${MOST_SECONDS} s`);
   failures.forEach((failure) => console.error(`lab-quick: ${failure}`));
   process.exitCode = failures.length === 0 ? 0 : 1;
 }

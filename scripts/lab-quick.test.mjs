@@ -59,18 +59,27 @@ test("a failed measurement is a complaint", () => {
 
 test("a connection that is used again is a complaint where each request must open its own", () => {
   const own = { experiment: "back-ends", point: { setup: "a", format: "hls", before: "same" } };
-  const measured = (connections) => record({ storage_requests: 28, storage_connections: connections }).measured;
+  const model = { model_requests: 28, model_bytes: 4_700_000 };
+  const measured = (connections, changes) =>
+    record({ storage_requests: 28, storage_connections: connections, ...model, ...changes }).measured;
   assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
   assert.match(complaints({ ...own, measured: measured(1) }, title)[0], /connections to storage: 1, not 28/);
+  const wrong = (changes) => complaints({ ...own, point: { ...own.point, format: "dash" }, measured: measured(28, changes) }, title).join("\n");
+  assert.match(wrong({ model_requests: 27 }), /requests to storage by the cost model: 28, not 27/);
+  assert.match(wrong({ model_bytes: 4_500_000 }), /bytes from storage \/ cost model: 1\.04/);
+  // A cell that the model does not cover would be checked by nothing.
+  assert.match(wrong({ model_requests: null, model_bytes: null }), /by the cost model/);
 });
 
 test("a balancer that does not keep titles on one origin is a complaint", () => {
-  const titles = (setup, reads, read) => {
-    const measured = { requests: 91, bytes: 7 * 2_793_536, storage_requests: reads, storage_bytes: read, cached: 0 };
+  const one = 7 * 2_792_748;
+  const titles = (setup, reads, read, cached = setup === "two-origins-round-robin" ? 2 * one : one) => {
+    const measured = { requests: 91, bytes: 7 * 2_793_536, storage_requests: reads, storage_bytes: read, cached };
     return complaints({ ...record(measured), experiment: "titles", point: { setup, format: "dash" } }, title);
   };
   assert.deepEqual(titles("one-origin", 77 + 7, 7 * 3_053_929), []);
   assert.deepEqual(titles("two-origins-round-robin", 2 * 84, 14 * 3_053_929), []);
+  assert.match(titles("one-origin", 84, 7 * 3_053_929, 0).join("\n"), /bytes in caches: 0, not /);
   assert.match(titles("two-origins-hash", 2 * 84, 14 * 3_053_929).join("\n"), /requests to storage: 168, not 84/);
   assert.match(titles("two-origins-round-robin", 84, 7 * 3_053_929).join("\n"), /requests to storage: 84, not 168/);
 });

@@ -32,7 +32,7 @@ use std::{
     time::Duration,
 };
 
-/// The program's version, which keys of cells contain.
+/// The program's version, which `machine.json` states.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The most characters of a column.
@@ -90,7 +90,7 @@ struct Run {
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Most times that a measurement is repeated because other programs took more than a tenth of
-    /// the processors
+    /// the processors, or because the load lacked processor time
     #[arg(long, default_value_t = 2, value_name = "N")]
     retries: u32,
     /// Program `latemux` whose origin and load are measured, such as another version [default: this
@@ -114,7 +114,8 @@ enum Net {
     Loopback,
 }
 
-/// Sum up the results of a run: write report.html, and summary.csv with a line for each cell
+/// Sum up the results of a run: write report.html, summary.csv with a line for each cell, and
+/// cells.csv with a line for each measurement
 ///
 /// If a cell was measured repeatedly, the report states the mean and half the width of its 95 %
 /// confidence interval (Student's t). For each claim of an experiment, it says whether the results
@@ -204,9 +205,10 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
     }
 }
 
-fn conditions(enclosure: Option<&Enclosure>) -> Conditions {
+/// Returns the conditions of a program that is measured.
+fn conditions(enclosure: Option<&Enclosure>, program: &Path) -> Result<Conditions> {
     let mode = if enclosure.is_some() { "hosts" } else { "loopback" };
-    Conditions { program: VERSION.to_owned(), mode: mode.to_owned() }
+    Ok(Conditions::of(program, mode)?)
 }
 
 /// Enters namespaces in which hosts can be made: this program starts again in them.
@@ -241,10 +243,11 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
 fn measure(flags: &Run) -> Result<()> {
     if !has_entered() {
         // Mistakes are reported before anything starts.
-        flags.experiments.plan(&conditions(None))?;
+        flags.experiments.plan(&Conditions { program: String::new(), mode: String::new() })?;
     }
     let enclosure = enter(flags.net)?;
-    let conditions = conditions(enclosure.as_ref());
+    let program = program(flags.program.as_deref())?;
+    let conditions = conditions(enclosure.as_ref(), &program)?;
     let plans = flags.experiments.plan(&conditions)?;
     let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
     check_disk(&flags.out, &content, &plans)?;
@@ -255,12 +258,13 @@ fn measure(flags: &Run) -> Result<()> {
     outline::add(&flags.out, &plans)?;
     let driver = Driver {
         latemux: env::current_exe()?,
-        program: program(flags.program.as_deref())?,
+        program,
         retries: flags.retries,
         run: fs::canonicalize(&flags.out)?,
         content: fs::canonicalize(content)?,
         player: player(flags, &plans),
         enclosure: enclosure.as_ref(),
+        needs_more: report::needs_more,
         stop: &stop,
     };
     for cell in plans.iter().flat_map(|plan| &plan.cells) {
@@ -320,7 +324,11 @@ fn free_space(folder: &Path) -> Option<(u64, u64)> {
 fn write_report(flags: &Report) -> Result<()> {
     let run = report::Run::read(&flags.runs)?;
     let folder = &flags.runs[0];
-    let mut files = vec![("summary.csv", report::csv(&run.records)), ("report.html", report::page(&run))];
+    let mut files = vec![
+        ("summary.csv", report::summary(&run.records)),
+        ("cells.csv", report::measurements(&run.records)),
+        ("report.html", report::page(&run)),
+    ];
     files.extend(run.fits().map(|fits| ("fits.csv", fits)));
     for (name, text) in files {
         let path = folder.join(name);
@@ -382,7 +390,7 @@ fn remove_leftovers(flags: &Clean) -> Result<()> {
 }
 
 fn show_plan(flags: &Plan) -> Result<()> {
-    let conditions = conditions(None);
+    let conditions = conditions(None, &env::current_exe()?)?;
     let plans = flags.experiments.plan(&conditions)?;
     if let Some(folder) = &flags.documents {
         for cell in plans.iter().flat_map(|plan| &plan.cells) {
@@ -392,13 +400,15 @@ fn show_plan(flags: &Plan) -> Result<()> {
     let mut text = String::new();
     for plan in &plans {
         writeln!(text, "{}: {}", plan.name, plan.description)?;
-        writeln!(text, "{} cells, {} times each", plan.cells.len(), plan.repeats.min)?;
+        let most = plan.repeats.further.map_or_else(String::new, |further| format!(" to {}", further.max));
+        writeln!(text, "{} cells, {}{most} times each", plan.cells.len(), plan.repeats.min)?;
         table(&mut text, &plan.cells)?;
         text.push('\n');
     }
     let Estimate { time, disk, .. } = Estimate::of(&plans);
     let cells: usize = plans.iter().map(|plan| plan.cells.len()).sum();
-    writeln!(text, "{cells} cells, {}, {:.1} GB of disk", hours(time), disk as f64 / 1e9)?;
+    let at_least = if plans.iter().any(|plan| plan.repeats.further.is_some()) { "at least " } else { "" };
+    writeln!(text, "{cells} cells, {at_least}{}, {:.1} GB of disk", hours(time), disk as f64 / 1e9)?;
     say(&text)
 }
 

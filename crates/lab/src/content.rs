@@ -2,7 +2,7 @@
 
 mod paths;
 
-pub use paths::{CopiedPaths, Paths};
+pub use paths::{Choice, CopiedPaths, Paths};
 
 use crate::{
     Error,
@@ -123,16 +123,16 @@ fn fill(place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(
     let mut manifest = command(latemux);
     manifest.arg("manifest").arg("-o").arg(place.join("film.ism")).args(&files);
     finish(&mut manifest, "latemux manifest")?;
-    paths::write_all(place, None, latemux)
+    paths::write_all(place, &Choice::default(), latemux)
 }
 
-/// Writes the paths of a title that [`make`] has made, for segments of another target duration,
-/// unless its folder has them.
+/// Writes the paths of other segments of a title that [`make`] has made, unless its folder has
+/// them.
 ///
 /// # Errors
 /// If `latemux` cannot be started or fails, or the disk is full.
-pub fn add_paths(place: &Path, duration: &str, latemux: &Path) -> Result<(), Error> {
-    paths::write_all(place, Some(duration), latemux)
+pub fn add_paths(place: &Path, choice: &Choice, latemux: &Path) -> Result<(), Error> {
+    paths::write_all(place, choice, latemux)
 }
 
 /// Writes an index MP4 beside a file, and returns its path.

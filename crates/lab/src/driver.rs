@@ -1,5 +1,6 @@
 //! The local driver: measures cells on this machine, one after the other.
 
+mod blocks;
 mod measure;
 mod record;
 mod site;
@@ -13,7 +14,7 @@ use crate::{
     graph::Graph,
     machine::ProcessorTime,
     nbmp::{Task, Workflow},
-    plan::{Cell, Planned, block},
+    plan::{Cell, Planned},
     process::{Identity, Process, last_line},
     task::Part,
 };
@@ -48,7 +49,7 @@ pub struct Driver<'a> {
     pub latemux: PathBuf,
     /// The program `latemux` whose origin and load are measured.
     pub program: PathBuf,
-    /// Number of times that a disturbed measurement is repeated, at most.
+    /// Number of times that a disturbed or generator-bound measurement is repeated, at most.
     pub retries: u32,
     /// The folder for results.
     pub run: PathBuf,
@@ -59,13 +60,15 @@ pub struct Driver<'a> {
     /// The namespaces in which hosts are made. Without them, all functions share this machine's
     /// loopback addresses.
     pub enclosure: Option<&'a Enclosure>,
+    /// Returns true if a claim of an experiment has a wider interval than wanted.
+    pub needs_more: fn(&Planned, &[Record]) -> bool,
     /// Set when the run must stop.
     pub stop: &'a AtomicBool,
 }
 
 impl Driver<'_> {
-    /// Measures all cells, the least number of times, except for those that the folder of the run
-    /// has already. `report` gets a line for each.
+    /// Measures all cells as often as their experiments ask for, except for those that the folder
+    /// of the run has already. `report` gets a line for each.
     ///
     /// # Errors
     /// If a title cannot be made, or a result cannot be written. What was measured until then is
@@ -76,28 +79,18 @@ impl Driver<'_> {
         for plan in plans {
             for ((name, layout), title) in &plan.titles {
                 let place = content::make(&self.content, name, *layout, title, &self.program)?;
-                for duration in &plan.durations {
-                    content::add_paths(&place, duration, &self.program)?;
+                for choice in &plan.choices {
+                    content::add_paths(&place, choice, &self.program)?;
                 }
             }
-            for repeat in 0..plan.repeats.min {
-                for at in block(seed, repeat, plan.cells.len()) {
-                    let cell = &plan.cells[at];
-                    if self.stop.load(Relaxed) {
-                        return Ok(records);
-                    }
-                    if records.has(cell, repeat) || self.lacks(cell).is_some() {
-                        continue;
-                    }
-                    let measured = self.attempts(cell, repeat);
-                    if self.stop.load(Relaxed) {
-                        return Ok(records);
-                    }
-                    let record = Record::new(cell, repeat, measured);
-                    report(&record.line());
-                    records.add(record)?;
+            let mut measure = |cell: &Cell, repeat| {
+                if self.lacks(cell).is_some() {
+                    return None;
                 }
-            }
+                let result = attempts(self.retries, self.stop, || self.measure(cell, repeat));
+                (!self.stop.load(Relaxed)).then_some(result)
+            };
+            blocks::measure(plan, seed, &mut records, self.stop, &mut measure, self.needs_more, report)?;
         }
         Ok(records)
     }
@@ -124,22 +117,6 @@ impl Driver<'_> {
         });
         let is_player = graph.client().is_some_and(|client| client.function == Function::Player);
         lacking.or_else(|| self.player.as_ref().err().filter(|_| is_player).cloned())
-    }
-
-    fn attempts(&self, cell: &Cell, repeat: u32) -> Result<Measured, Error> {
-        let mut result = self.measure(cell, repeat);
-        let mut failed = 1;
-        let mut disturbed = 0;
-        while !self.stop.load(Relaxed) {
-            match &result {
-                Ok(measured) if !measured.is_disturbed() || disturbed == self.retries => break,
-                Ok(_) => disturbed += 1,
-                Err(_) if failed == ATTEMPTS => break,
-                Err(_) => failed += 1,
-            }
-            result = self.measure(cell, repeat);
-        }
-        result
     }
 
     /// Measures a cell once.
@@ -211,7 +188,7 @@ impl Driver<'_> {
             part.write(work, &workflow.task_id(&link))?;
         }
         let ids: Vec<String> = workflow.graph.nodes().iter().map(|node| node.id.clone()).collect();
-        Measured::of(&tasks, &ids, work)
+        Measured::of(&tasks, &ids, work, &self.content)
     }
 
     /// Waits until the client, which is the last task, has ended.
@@ -257,6 +234,57 @@ fn failure(work: &Path, task: &Task, status: Option<ExitStatus>) -> Error {
     Error::Lacking(why.trim_start_matches("latemux: ").to_owned())
 }
 
+/// Measures until a measurement is reliable, or has been repeated too often.
+fn attempts(
+    retries: u32,
+    stop: &AtomicBool,
+    mut measure: impl FnMut() -> Result<Measured, Error>,
+) -> Result<Measured, Error> {
+    let mut result = measure();
+    let mut failed = 1;
+    let mut unreliable = 0;
+    while !stop.load(Relaxed) {
+        match &result {
+            Ok(measured) if measured.is_reliable() || unreliable == retries => break,
+            Ok(_) => unreliable += 1,
+            Err(_) if failed == ATTEMPTS => break,
+            Err(_) => failed += 1,
+        }
+        result = measure();
+    }
+    result
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(|error| Error::file(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of measurements, of which the first ones have a result of this kind.
+    fn count(retries: u32, first: &[Result<Measured, Error>]) -> usize {
+        let mut count = 0;
+        let measure = || {
+            count += 1;
+            first.get(count - 1).cloned().unwrap_or_else(|| Ok(Measured::default()))
+        };
+        let _ = attempts(retries, &AtomicBool::new(false), measure);
+        count
+    }
+
+    #[test]
+    fn unreliable_and_failed_measurements_are_repeated() {
+        let disturbed = || Ok(Measured { foreign: 0.5, ..Measured::default() });
+        let bound = || Ok(Measured { is_generator_bound: true, ..Measured::default() });
+        let failed = || Err(Error::Lacking("x".to_owned()));
+        assert_eq!(count(2, &[]), 1);
+        assert_eq!(count(2, &[disturbed()]), 2);
+        assert_eq!(count(2, &[bound()]), 2, "the load had too little processor time");
+        assert_eq!(count(2, &[bound(), disturbed(), bound(), bound()]), 3);
+        assert_eq!(count(0, &[bound(), bound()]), 1);
+        assert_eq!(count(2, &[failed(), failed(), failed()]), 2);
+        assert_eq!(count(1, &[failed(), bound(), bound()]), 3);
+    }
 }

@@ -12,7 +12,11 @@ pub(crate) use title::bytes_per_second;
 pub use title::{Layout, Title};
 
 use crate::Error;
-use serde::{Deserialize, de::DeserializeOwned};
+use latemux_quantity::TimeSpan;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, DeserializeOwned},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -72,17 +76,76 @@ pub struct Experiment {
 }
 
 /// The number of measurements of each cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "StatedRepeats")]
 pub struct Repeats {
     /// The least number.
     pub min: u32,
+    /// When a cell is measured more often.
+    pub further: Option<Further>,
+}
+
+/// The condition on which cells are measured more often than the least number.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Further {
+    /// The largest number of measurements.
+    pub max: u32,
+    /// The share of its mean to which half of the 95 % interval of each claim must shrink.
+    pub half_width: f64,
+}
+
+/// The number of measurements as files state it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StatedRepeats {
+    min: u32,
+    max: Option<u32>,
+    half_width: Option<f64>,
+}
+
+impl TryFrom<StatedRepeats> for Repeats {
+    type Error = String;
+
+    fn try_from(stated: StatedRepeats) -> Result<Self, String> {
+        let StatedRepeats { min, max, half_width } = stated;
+        if !(1..=MAX_REPEATS).contains(&min) {
+            return Err(format!("repeats: min must be from 1 to {MAX_REPEATS}"));
+        }
+        let further = match (max, half_width) {
+            (None, None) => None,
+            (Some(max), _) if !(min..=MAX_REPEATS).contains(&max) => {
+                return Err(format!("repeats: max must be from min to {MAX_REPEATS}"));
+            }
+            (Some(max), Some(half_width)) if half_width > 0.0 && half_width <= 1.0 => {
+                Some(Further { max, half_width })
+            }
+            (_, Some(_)) if max.is_some() => {
+                return Err("repeats: half_width must be above 0, and at most 1".to_owned());
+            }
+            _ => return Err("repeats: max and half_width need each other".to_owned()),
+        };
+        Ok(Self { min, further })
+    }
+}
+
+impl Repeats {
+    /// Returns the largest number of measurements of each cell.
+    pub fn most(&self) -> u32 {
+        self.further.map_or(self.min, |further| further.max)
+    }
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Self { min: 3 }
+        Self { min: 3, further: None }
     }
+}
+
+/// Reads a duration such as `4m`.
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TimeSpan>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 /// The title that is requested.
@@ -95,6 +158,9 @@ pub struct Content {
     pub layout: Scalar,
     /// The number of names under which the title is stored, as if it were several titles.
     pub copies: Option<Scalar>,
+    /// The length below which the title is not scaled.
+    #[serde(default, deserialize_with = "span")]
+    pub shortest: Option<TimeSpan>,
 }
 
 impl Experiment {
@@ -112,9 +178,6 @@ impl Experiment {
     /// As [`Self::read`], without the name of a file.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let experiment: Self = from_toml(text)?;
-        if !(1..=MAX_REPEATS).contains(&experiment.repeats.min) {
-            return Err(Error::invalid(format!("repeats: min must be from 1 to {MAX_REPEATS}")));
-        }
         for axis in [SETUP, FORMAT] {
             if !experiment.matrix.contains_key(axis) {
                 return Err(Error::invalid(format!("matrix: the axis '{axis}' is missing")));
@@ -141,7 +204,7 @@ impl Experiment {
         }
         experiment.check_references()?;
         for published in &experiment.published {
-            published.check()?;
+            published.check(&experiment.matrix)?;
         }
         for claim in &experiment.claims {
             claim.check(&experiment.matrix)?;
@@ -263,10 +326,34 @@ rows = { dash = ['1', '2'] }
     }
 
     #[test]
+    fn a_published_figure_is_that_of_a_cell() {
+        let cells =
+            "value = 'MB/s'\ncells = { CDN = { setup = 'cdn' }, IPP = { setup = 'ipp' }, dash = {} }\nsource";
+        let experiment = Experiment::parse(&RIGHT.replace("source", cells)).unwrap();
+        let figure = |setup: &str, quantity| {
+            let point = BTreeMap::from([("setup".to_owned(), setup.to_owned())]);
+            experiment.published[0].figure(quantity, &point)
+        };
+        assert_eq!(figure("cdn", Quantity::ByteRate), Some(1.0));
+        assert_eq!(figure("ipp", Quantity::ByteRate), Some(2.0));
+        assert_eq!(figure("ipp", Quantity::Latency), None);
+        assert_eq!(figure("n-single", Quantity::ByteRate), None);
+    }
+
+    #[test]
     fn experiments_with_mistakes_are_refused_in_one_line() {
         refused(&RIGHT.replace("links", "network"), "line 5: unknown field `network`");
         refused(&RIGHT.replace("layout", "format"), "unknown field `format`");
         refused(&RIGHT.replace("min", "least"), "unknown field `least`");
+        for (repeats, why) in [
+            ("max = 10", "max and half_width need each other"),
+            ("half_width = 0.05", "max and half_width need each other"),
+            ("max = 2, half_width = 0.05", "max must be from min to 1000"),
+            ("max = 10, half_width = 0.0", "half_width must be above 0"),
+            ("max = 10, half_width = nan", "half_width must be above 0"),
+        ] {
+            refused(&RIGHT.replace("min = 3", &format!("min = 3, {repeats}")), why);
+        }
         refused(&RIGHT.replace("min = 3", "min = 0"), "repeats: min must be from 1 to 1000");
         refused(&RIGHT.replace("min = 3", "min = 1001"), "repeats: min must be from 1 to 1000");
         refused(&RIGHT.replace("setup =", "set-up ="), "the axis 'setup' is missing");
@@ -295,6 +382,14 @@ rows = { dash = ['1', '2'] }
         refused(&RIGHT.replace("at_least = 0.9", "at_least = 1.2"), "at_least is above at_most");
         refused(&RIGHT.replace("at_least = 0.9", "at_least = nan"), "at_least is above at_most");
         refused(&RIGHT.replace("'2'] }", "] }"), "Table 1: the row 'dash' has 1 figures for 2 columns");
+        refused(
+            &RIGHT.replace("source = 'F'", "source = 'F'\ncells = { CDN = { setup = 'x' } }"),
+            "no value 'x'",
+        );
+        refused(
+            &RIGHT.replace("source = 'F'", "source = 'F'\ncells = { x = {} }"),
+            "no row or column is called 'x'",
+        );
         refused(&RIGHT.replace("[[claims]]", "[scaled]\nplayers = [1]\n[[claims]]"), "no axis 'players'");
         refused(
             &RIGHT.replace("[[claims]]", "[scaled]\nconnections = [3]\n[[claims]]"),

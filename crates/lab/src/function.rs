@@ -91,7 +91,7 @@ impl Function {
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
         use Value::{
             Bytes, CacheSize, Count, Duration, Level, OneOf, Path, Percentage, Popularity, Rate, RoundTrip,
-            Text,
+            Steps, Text,
         };
         match self {
             Self::Storage => &[
@@ -129,6 +129,8 @@ impl Function {
                 ("rate", Count, false),
                 ("segments", Count, false),
                 ("segment-duration", Duration, false),
+                ("rendition", OneOf(&["high", "low"]), false),
+                ("steps", Steps, false),
                 ("duration", Duration, false),
                 ("ramp", Duration, false),
                 ("streams", Count, false),
@@ -141,7 +143,7 @@ impl Function {
             Self::Player => &[
                 ("format", OneOf(&["dash"]), true),
                 ("title", Path, true),
-                ("runs", Count, false),
+                ("starts", Count, false),
                 ("before", OneOf(&["none", "same"]), false),
             ],
         }
@@ -204,8 +206,8 @@ impl Function {
 }
 
 /// Returns the number of times that a player starts.
-pub(crate) fn runs(player: &Parameters) -> u32 {
-    player.get("runs").and_then(|runs| runs.parse().ok()).unwrap_or(10)
+pub(crate) fn starts(player: &Parameters) -> u32 {
+    player.get("starts").and_then(|starts| starts.parse().ok()).unwrap_or(10)
 }
 
 /// The formats in which a title can be requested.
@@ -292,7 +294,7 @@ mod tests {
         for outside in ["", "/etc", "../t", "t/./mp4", "t//mp4"] {
             refused(Function::Storage, &[("content", outside)], "not a path such as title/mp4");
         }
-        let player = [("title", "t"), ("runs", "10"), ("before", "same"), ("format", "dash")];
+        let player = [("title", "t"), ("starts", "10"), ("before", "same"), ("format", "dash")];
         assert_eq!(check(Function::Player, &player), Ok(()));
         refused(Function::Player, &[("title", "t"), ("format", "hls")], "format = 'hls': not one of dash");
         let other = [player[0], player[3], ("before", "hls")];

@@ -149,6 +149,8 @@ impl Manager {
             content: self.content.clone(),
             player: Err("only `latemux lab run` can start a browser".to_owned()),
             enclosure: None,
+            // Each workflow is measured once.
+            needs_more: |_, _| false,
             stop,
         }
     }

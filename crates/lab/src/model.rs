@@ -2,3 +2,4 @@
 
 pub mod fit;
 pub mod lru;
+pub mod predict;

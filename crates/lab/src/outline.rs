@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    experiment::{Claim, Published},
+    experiment::{Claim, Further, Published},
     plan::Planned,
 };
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,11 @@ pub struct Outline {
     pub description: String,
     /// The factor of the published durations, from 0 to 1.
     pub scale: f64,
-    /// The number of measurements of each cell.
+    /// The least number of measurements of each cell.
     pub repeats: u32,
+    /// When a cell is measured more often.
+    #[serde(default)]
+    pub further: Option<Further>,
     /// The statements that the results decide.
     pub claims: Vec<Claim>,
     /// The published figures.
@@ -55,6 +58,7 @@ pub fn add(run: &Path, plans: &[Planned]) -> Result<(), Error> {
             description: plan.description.clone(),
             scale: plan.scale,
             repeats: plan.repeats.min,
+            further: plan.repeats.further,
             claims: plan.claims.clone(),
             published: plan.published.clone(),
         };

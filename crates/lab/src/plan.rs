@@ -13,19 +13,28 @@ pub use order::block;
 
 use crate::{
     Error,
-    experiment::{self, Claim, Experiment, FORMAT, Layout, Published, Repeats, SETUP, Scalar, Setup, Title},
+    content::Choice,
+    experiment::{
+        self, Claim, Experiment, FORMAT, Layout, Published, Quantity, Repeats, SETUP, Scalar, Setup, Title,
+    },
     function::{Function, fraction},
     graph::{Connection, Graph, Node},
+    model::predict::Load,
 };
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// The most cells of a plan.
 pub const MAX_CELLS: usize = 10_000;
+
+/// The bytes of a program that are read at once to hash it.
+const HASHED_AT_ONCE: usize = 1 << 20;
 
 /// The number of hexadecimal digits in a key.
 const KEY_DIGITS: usize = 12;
@@ -39,10 +48,30 @@ const CACHE_MEMORY: &str = "cache-memory";
 /// Things beside the parameters that a result depends on. The key of a cell contains them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Conditions {
-    /// A digest of the program, or its version.
+    /// A hash of the program's file.
     pub program: String,
     /// The way in which hosts are made: `hosts` or `loopback`.
     pub mode: String,
+}
+
+impl Conditions {
+    /// Returns the conditions of a program that is measured in a mode.
+    ///
+    /// # Errors
+    /// If the program cannot be read.
+    pub fn of(program: &Path, mode: &str) -> Result<Self, Error> {
+        let failed = |error: io::Error| Error::file(program, &error);
+        let mut file = File::open(program).map_err(failed)?;
+        let mut hash = Xxh3::new();
+        let mut block = vec![0; HASHED_AT_ONCE];
+        loop {
+            match file.read(&mut block).map_err(failed)? {
+                0 => break,
+                read => hash.update(&block[..read]),
+            }
+        }
+        Ok(Self { program: format!("{:032x}", hash.digest128()), mode: mode.to_owned() })
+    }
 }
 
 /// One combination of the values of all axes.
@@ -73,8 +102,8 @@ pub struct Planned {
     pub cells: Vec<Cell>,
     /// The titles that the cells need, each with its layout.
     pub titles: BTreeMap<(String, Layout), Title>,
-    /// The target durations of segments that loads request by their paths, other than the default.
-    pub durations: BTreeSet<String>,
+    /// The segments that loads request by their paths, other than those of the default.
+    pub choices: BTreeSet<Choice>,
     /// The statements that the results decide.
     pub claims: Vec<Claim>,
     /// The published figures.
@@ -168,14 +197,16 @@ fn cells(
     }
     check_links(experiment, setups.values())?;
     let mut titles = BTreeMap::new();
-    let mut durations = BTreeSet::new();
+    let mut choices = BTreeSet::new();
     let mut cells = Vec::new();
     for point in points {
         let title = experiment.content.title.resolve(&point).to_owned();
         let layout: Layout = experiment.content.layout.resolve(&point).parse()?;
         let content = match titles.entry((title.clone(), layout)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(extent.title(library.title(&title)?)),
+            Entry::Vacant(unknown) => {
+                unknown.insert(extent.title(library.title(&title)?, experiment.content.shortest))
+            }
         };
         let setup = point[SETUP].as_str();
         let graph = graph(experiment, &setups[setup], &point, library, extent, content)
@@ -187,7 +218,8 @@ fn cells(
         }
         let offered = Offered::of(graph.nodes(), content);
         let loads = graph.nodes().iter().filter(|node| node.function == Function::Load);
-        durations.extend(loads.filter_map(|load| load.parameters.get(SEGMENT_DURATION).cloned()));
+        choices
+            .extend(loads.map(|load| Choice::of(&load.parameters)).filter(|own| *own != Choice::default()));
         let key = key(&(&graph, conditions, format!("{content:?}")))?;
         let point = point.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_string())).collect();
         cells.push(Cell { experiment: name.clone(), point, graph, key, offered });
@@ -195,9 +227,42 @@ fn cells(
     if cells.is_empty() {
         return Err(Error::invalid("no cell has the chosen values of axes"));
     }
-    let Experiment { description, repeats, claims, published, .. } = experiment.clone();
+    for claim in &experiment.claims {
+        check_model(claim, &cells, &titles)?;
+    }
+    let Experiment { description, claims, published, .. } = experiment.clone();
+    let repeats = extent.repeats(experiment.repeats);
     let scale = extent.scale;
-    Ok(Planned { name, description, repeats, cells, titles, durations, claims, published, scale })
+    Ok(Planned { name, description, repeats, cells, titles, choices, claims, published, scale })
+}
+
+/// Checks that the cost model covers the cells of a claim that compares with it.
+fn check_model(
+    claim: &Claim,
+    cells: &[Cell],
+    titles: &BTreeMap<(String, Layout), Title>,
+) -> Result<(), Error> {
+    if !matches!(claim.value, Quantity::StorageRequestsByModel | Quantity::StorageBytesByModel) {
+        return Ok(());
+    }
+    let chosen = |cell: &&Cell| {
+        claim.of.iter().all(|(axis, value)| cell.point.get(axis).is_some_and(|own| own == value.as_str()))
+    };
+    for cell in cells.iter().filter(chosen) {
+        let nodes = cell.graph.nodes().iter();
+        let load = Load::of(&nodes.map(|node| (node.function, &node.parameters)))
+            .map_err(|error| error.within(&format!("claim '{}'", claim.text)))?;
+        let title = cell.graph.client().and_then(|client| client.parameters.get("title"));
+        let own = titles.iter().find(|((name, layout), _)| {
+            title.is_some_and(|title| *title == format!("{name}/{}", layout.name()))
+        });
+        let files = own.map_or(0, |(_, title)| title.video.len());
+        if claim.value == Quantity::StorageBytesByModel && !load.has_bytes(files) {
+            let why = "the cost model does not state the bytes of these segments";
+            return Err(Error::invalid(format!("claim '{}': {why}", claim.text)));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each link of the experiment is in a set-up.

@@ -1,18 +1,18 @@
 //! The results of a run, summed up: means of repeated measurements with confidence intervals.
 
 mod csv;
+mod fit;
 mod fits;
 mod html;
 mod plot;
-mod scaling;
 mod scatter;
 mod table;
 mod value;
 mod verdict;
 
-pub use csv::csv;
+pub use csv::{measurements, summary};
+pub use fit::{ClaimFit, OfferedCell};
 pub use html::page;
-pub use scaling::{OfferedCell, Scaling};
 pub use verdict::{JudgedClaim, Verdict};
 
 use crate::{
@@ -21,9 +21,22 @@ use crate::{
     experiment::Quantity,
     machine::Machine,
     outline::{self, Outlines},
+    plan::Planned,
 };
 use std::{collections::BTreeMap, path::PathBuf};
 use value::value;
+
+/// Returns true if the records are too few for a claim of an experiment: half of its interval is
+/// wider than the experiment wants.
+pub fn needs_more(plan: &Planned, records: &[Record]) -> bool {
+    let Some(further) = plan.repeats.further else { return false };
+    let own = records.iter().filter(|record| record.experiment == plan.name);
+    let own: Vec<(usize, Record)> = own.map(|record| (0, record.clone())).collect();
+    plan.claims.iter().any(|claim| {
+        let half_width = verdict::decide(claim, &plan.name, &own).half_width();
+        half_width.is_some_and(|half_width| half_width > further.half_width)
+    })
+}
 
 /// The results of one or several machines.
 #[derive(Debug, Clone)]
@@ -66,9 +79,9 @@ impl Run {
     pub fn fits(&self) -> Option<String> {
         let mut text = String::new();
         for name in self.outlines.keys() {
-            for JudgedClaim { claim, scaling, .. } in self.verdicts(name) {
-                if let Some(scaling) = scaling {
-                    csv::fit(&mut text, name, &claim, &scaling);
+            for JudgedClaim { claim, fit, .. } in self.verdicts(name) {
+                if let Some(fit) = fit {
+                    csv::fit_lines(&mut text, name, &claim, &fit);
                 }
             }
         }

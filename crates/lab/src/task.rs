@@ -9,14 +9,14 @@ mod player;
 mod sources;
 
 pub(crate) use part::Carried;
-pub use part::Part;
+pub use part::{Part, Response};
 pub(crate) use place::LOAD;
 use place::{Deadline, POLL};
 pub use place::{Place, Results};
 pub(crate) use player::Played;
 pub use player::check as check_player;
 use sources::Readings;
-pub use sources::Sources;
+pub use sources::{Counters, Sources};
 
 use crate::{
     Error, content,

@@ -32,7 +32,9 @@ fn all_experiments_can_be_planned() {
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(
-        text.contains("f-cold: How fast is each set-up if nothing is cached yet?\n192 cells, 3 times each"),
+        text.contains(
+            "f-cold: How fast is each set-up if nothing is cached yet?\n192 cells, 3 to 10 times each"
+        ),
         "{text}"
     );
     assert!(text.contains("f-same: ") && text.contains("120 cells"), "{text}");

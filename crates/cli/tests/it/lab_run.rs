@@ -5,6 +5,7 @@ use latemux_testmedia::{process::tool, recipe};
 use serde_json::Value;
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -243,6 +244,20 @@ fn count(lab: &Lab) {
             // Whatever the format was, every byte is cached.
             _ => assert_eq!(storage, (0, 0), "{record}"),
         }
+        // So do its counters, and its cache keeps the file, or nothing.
+        let origin = &measured["origin"];
+        // Errors of the requests that find out if the origin answers may be among its bytes.
+        let excess = origin["sent"].as_u64().unwrap() - measured["bytes"].as_u64().unwrap();
+        assert!(excess < 1000, "{record}");
+        assert_eq!(origin["storage_requests"].as_u64(), Some(storage.0), "{record}");
+        assert_eq!(origin["storage_bytes"].as_u64(), Some(storage.1), "{record}");
+        assert_eq!(measured["cached"].as_u64() > Some(0), record["point"]["setup"] == "n-single", "{record}");
+        assert!(measured["storage_wire"].as_u64().unwrap() >= storage.1, "{record}");
+        let latency = |name: &str| measured[name].as_f64().unwrap();
+        assert!(
+            latency("latency_median") <= latency("latency_p99") && latency("first_byte") > 0.0,
+            "{record}"
+        );
         // The origin's own metrics agree with the log of storage.
         let source = |name: &str| measured[name].as_u64().unwrap();
         assert!(source("source_used") > 0, "{record}");
@@ -257,6 +272,8 @@ fn count(lab: &Lab) {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
     let summary = fs::read_to_string(lab.out().join("summary.csv")).unwrap();
     assert_eq!(summary.lines().filter(|line| line.contains("setup=n-single,1,0,")).count(), 3, "{summary}");
+    let cells = fs::read_to_string(lab.out().join("cells.csv")).unwrap();
+    assert_eq!(cells.lines().filter(|line| line.contains(",1,1,")).count(), 6, "{cells}");
     let machine: Value = serde_json::from_slice(&fs::read(lab.out().join("machine.json")).unwrap()).unwrap();
     assert_eq!(machine["net"], lab.net);
     assert!(
@@ -267,6 +284,27 @@ fn count(lab: &Lab) {
     let again = lab.run();
     assert!(again.status.success() && again.stdout.is_empty());
     assert_eq!(lab.records(), records);
+}
+
+#[test]
+fn another_program_is_measured_again() {
+    let Some(lab) = Lab::new("loopback") else { return };
+    let other = lab.folder.path().join("latemux");
+    fs::copy(env!("CARGO_BIN_EXE_latemux"), &other).unwrap();
+    let run = || {
+        let mut command = lab.command();
+        command.args(["--only", "setup=n-single", "--only", "before=none", "--program"]).arg(&other);
+        let out = command.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        lab.records()
+    };
+    assert_eq!(run().len(), 1);
+    assert_eq!(run().len(), 1, "nothing has changed");
+    // The program is the same one, built again: its version has not changed.
+    fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b"x").unwrap();
+    let records = run();
+    assert_eq!(records.len(), 2);
+    assert_ne!(records[0]["key"], records[1]["key"]);
 }
 
 #[test]
@@ -388,7 +426,7 @@ fn a_player_has_its_results_in_the_record_or_the_reason_of_its_failure() {
         let player = EXPERIMENT
             .replace(
                 "load = { kind = 'list', connections = 1, before = '$before' }",
-                "client = 'player'\nplayer = { runs = 3 }",
+                "client = 'player'\nplayer = { starts = 3 }",
             )
             .replace("before = ['none', 'same', 'hls']\n", "")
             .replace("'ipp', ", "");

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    function::FORMATS,
+    function::{FORMATS, Parameters},
     http,
     process::{Process, command},
 };
@@ -18,6 +18,25 @@ use std::{
 
 /// The longest time in which the origin that states the paths must answer.
 const START_WAIT: Duration = Duration::from_secs(30);
+
+/// The segments that a client chooses among those of a title.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Choice {
+    /// The target duration; `None` for the origin's default.
+    pub duration: Option<String>,
+    /// True for the rendition with the lowest bit rate, false for that with the highest.
+    pub is_lowest: bool,
+}
+
+impl Choice {
+    /// Returns the choice that the parameters of a load state.
+    pub fn of(parameters: &Parameters) -> Self {
+        Self {
+            duration: parameters.get("segment-duration").cloned(),
+            is_lowest: parameters.get("rendition").is_some_and(|rendition| rendition == "low"),
+        }
+    }
+}
 
 /// The paths that a client of a title requests in one format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,13 +59,12 @@ struct Request {
 }
 
 impl Paths {
-    /// Reads the paths of a title, whose name and layout are `title`. Its segments have a target
-    /// duration, or the origin's default.
+    /// Reads the paths of a title, whose name and layout are `title`.
     ///
     /// # Errors
-    /// If the folder does not hold that title, or no paths of this duration.
-    pub fn read(content: &Path, title: &str, format: &str, duration: Option<&str>) -> Result<Self, Error> {
-        let path = file(&content.join(title), format, duration);
+    /// If the folder does not hold that title, or no paths of this choice.
+    pub fn read(content: &Path, title: &str, format: &str, choice: &Choice) -> Result<Self, Error> {
+        let path = file(&content.join(title), format, choice);
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
         let paths = serde_json::from_slice(&bytes);
         paths.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
@@ -82,21 +100,21 @@ impl From<Paths> for CopiedPaths {
 }
 
 /// Returns the file with the paths of a format, in the folder of a title.
-fn file(place: &Path, format: &str, duration: Option<&str>) -> PathBuf {
-    let duration = duration.map_or_else(String::new, |duration| format!("-{duration}"));
-    place.join(format!("{format}{duration}.json"))
+fn file(place: &Path, format: &str, choice: &Choice) -> PathBuf {
+    let duration = choice.duration.as_ref().map_or_else(String::new, |duration| format!("-{duration}"));
+    let rendition = if choice.is_lowest { "-low" } else { "" };
+    place.join(format!("{format}{duration}{rendition}.json"))
 }
 
-/// Writes the paths of all formats beside the files of a title, for segments of a target duration,
-/// or of the origin's default. Keeps those that are there already.
-pub(super) fn write_all(place: &Path, duration: Option<&str>, latemux: &Path) -> Result<(), Error> {
-    if FORMATS.iter().all(|format| file(place, format, duration).exists()) {
+/// Writes the paths of all formats beside the files of a title. Keeps those that are there already.
+pub(super) fn write_all(place: &Path, choice: &Choice, latemux: &Path) -> Result<(), Error> {
+    if FORMATS.iter().all(|format| file(place, format, choice).exists()) {
         return Ok(());
     }
     let address = http::free_address().map_err(|error| Error::Lacking(format!("no free port: {error}")))?;
     let mut serve = command(latemux);
     serve.arg("serve").arg(place).args(["--listen", &address.to_string(), "--no-page"]);
-    serve.args(duration.into_iter().flat_map(|duration| ["--segment-duration", duration]));
+    serve.args(choice.duration.iter().flat_map(|duration| ["--segment-duration", duration]));
     serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut origin = Process::start(&mut serve)?;
     let until = Instant::now() + START_WAIT;
@@ -106,7 +124,7 @@ pub(super) fn write_all(place: &Path, duration: Option<&str>, latemux: &Path) ->
         }
         sleep(Duration::from_millis(20));
     }
-    FORMATS.iter().try_for_each(|format| write(place, latemux, address, format, duration))
+    FORMATS.iter().try_for_each(|format| write(place, latemux, address, format, choice))
 }
 
 /// Writes the paths of one format: those that `latemux capture` requests.
@@ -115,7 +133,7 @@ fn write(
     latemux: &Path,
     origin: SocketAddr,
     format: &str,
-    duration: Option<&str>,
+    choice: &Choice,
 ) -> Result<(), Error> {
     let manifest = match format {
         "dash" => "/film.ism/.mpd",
@@ -133,7 +151,8 @@ fn write(
         .args(["capture", &format!("http://{origin}{manifest}"), "-o"])
         .arg(&media)
         .arg("--trace")
-        .arg(&trace);
+        .arg(&trace)
+        .args(["--rate", if choice.is_lowest { "min" } else { "max" }]);
     super::finish(&mut capture, "latemux capture")?;
     let text = fs::read_to_string(&trace).map_err(|error| Error::file(&trace, &error))?;
     let requests = text.lines().filter_map(|line| serde_json::from_str::<Request>(line).ok());
@@ -148,6 +167,6 @@ fn write(
     let json = serde_json::to_string(&paths).map_err(|error| Error::invalid(error.to_string()))?;
     let made = part.join("paths.json");
     super::write(&made, &json)?;
-    fs::rename(&made, file(place, format, duration)).map_err(|error| Error::file(&made, &error))?;
+    fs::rename(&made, file(place, format, choice)).map_err(|error| Error::file(&made, &error))?;
     fs::remove_dir_all(&part).map_err(|error| Error::file(&part, &error))
 }

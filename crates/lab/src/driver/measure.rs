@@ -2,12 +2,16 @@
 
 use crate::{
     Error,
+    content::{Choice, Paths},
     function::{Function, exponent},
-    model::lru::{Requests, hit_ratio},
+    model::{
+        lru::{Requests, hit_ratio},
+        predict::{Cost, Files, Load},
+    },
     nbmp::Task,
-    task::{LOAD, Part, Played, Sources},
+    task::{Counters, LOAD, Part, Played, Sources},
 };
-use latemux_load::results::Run;
+use latemux_load::results::{Histogram, Run};
 use latemux_quantity::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -35,16 +39,43 @@ pub struct Measured {
     pub seconds: f64,
     /// The mean latency to the last byte in milliseconds.
     pub latency: f64,
+    /// The median latency to the last byte in milliseconds. Real players do not state it.
+    #[serde(default)]
+    pub latency_median: Option<f64>,
+    /// The latency to the last byte in milliseconds that 99 % of the requests do not exceed.
+    #[serde(default)]
+    pub latency_p99: Option<f64>,
+    /// The mean latency to the head of a response in milliseconds.
+    #[serde(default)]
+    pub first_byte: Option<f64>,
     /// The requests that storage answered.
     pub storage_requests: u64,
     /// The bytes of bodies that storage sent.
     pub storage_bytes: u64,
+    /// The bytes that storage sent, heads included.
+    #[serde(default)]
+    pub storage_wire: u64,
     /// The connections over which storage was asked.
     pub storage_connections: u64,
     /// The bytes, heads included, that went to the reader of the link that carried most.
     pub link_bytes: u64,
-    /// The bytes of files that all caches keep at the end.
+    /// The bytes that all caches keep at the end: files, and the memory of origins.
     pub cached: u64,
+    /// The responses of nginx as a cache.
+    #[serde(default)]
+    pub cache_responses: u64,
+    /// The responses of nginx as a cache that came from it.
+    #[serde(default)]
+    pub cache_hits: u64,
+    /// The counters of all origins together.
+    #[serde(default)]
+    pub origin: Counters,
+    /// The requests to storage by the cost model, if it covers the cell.
+    #[serde(default)]
+    pub model_requests: Option<u64>,
+    /// The bytes from storage by the cost model.
+    #[serde(default)]
+    pub model_bytes: Option<u64>,
     /// The mean start-up delay of players in milliseconds, if the load has players.
     #[serde(default)]
     pub startup: Option<f64>,
@@ -98,7 +129,7 @@ impl Measured {
     ///
     /// # Errors
     /// If a part is missing or cannot be read.
-    pub(super) fn of(tasks: &[Task], ids: &[String], folder: &Path) -> Result<Self, Error> {
+    pub(super) fn of(tasks: &[Task], ids: &[String], folder: &Path, content: &Path) -> Result<Self, Error> {
         let parts = tasks.iter().map(|task| Ok((task, Part::read(folder, &task.id)?)));
         let parts: Vec<(&Task, Part)> = parts.collect::<Result<_, Error>>()?;
         let mut measured = Self::default();
@@ -122,8 +153,12 @@ impl Measured {
                 }
                 Function::Load => measured.add_load(&folder.join(&task.id).join(LOAD))?,
                 Function::Player => measured.add_player(Played::read(&folder.join(&task.id), task)?),
-                Function::Cache | Function::Balance => {}
+                Function::Cache => measured.add_cache(part, from),
+                Function::Balance => {}
             }
+        }
+        if let Some(cost) = cost(tasks, content) {
+            (measured.model_requests, measured.model_bytes) = (Some(cost.requests), cost.bytes);
         }
         measured.lru = lru(tasks, title_bytes, measured.source_used);
         Ok(measured)
@@ -131,15 +166,31 @@ impl Measured {
 
     fn add_sources(&mut self, states: &[Sources], from: f64) {
         let before = states.iter().rfind(|state| state.time < from);
-        let bytes = |of: fn(&Sources) -> u64| states.last().map_or(0, of) - before.map_or(0, of);
-        self.source_used += bytes(|state| state.used);
-        self.source_read += bytes(|state| state.read);
+        let grown = |of: fn(&Sources) -> u64| states.last().map_or(0, of) - before.map_or(0, of);
+        self.source_used += grown(|state| state.used);
+        self.source_read += grown(|state| state.read);
+        let cached = states.last().map_or(0, |state| state.counters.cached);
+        self.cached += cached;
+        self.origin.cached += cached;
+        self.origin.sent += grown(|state| state.counters.sent);
+        self.origin.storage_requests += grown(|state| state.counters.storage_requests);
+        self.origin.storage_bytes += grown(|state| state.counters.storage_bytes);
+        self.origin.joins += grown(|state| state.counters.joins);
+    }
+
+    fn add_cache(&mut self, part: &Part, from: f64) {
+        let responses = part.responses.iter().filter(|response| response.time >= from);
+        for response in responses {
+            self.cache_responses += 1;
+            self.cache_hits += u64::from(response.cache == "HIT");
+        }
     }
 
     fn add_storage(&mut self, part: &Part, from: f64) {
         let responses: Vec<_> = part.responses.iter().filter(|response| response.time >= from).collect();
         self.storage_requests += responses.len() as u64;
         self.storage_bytes += responses.iter().map(|response| response.body).sum::<u64>();
+        self.storage_wire += responses.iter().map(|response| response.wire).sum::<u64>();
         let connections: BTreeSet<u64> = responses.iter().map(|response| response.connection).collect();
         self.storage_connections += connections.len() as u64;
     }
@@ -152,6 +203,10 @@ impl Measured {
         self.bytes = total.bytes;
         self.seconds = run.whole.took as f64 / 1000.0;
         self.latency = total.latency.mean() / 1000.0;
+        let of = |histogram: &Histogram, value: f64| (histogram.count() > 0).then_some(value / 1000.0);
+        self.latency_median = of(&total.latency, total.latency.quantile(0.5) as f64);
+        self.latency_p99 = of(&total.latency, total.latency.quantile(0.99) as f64);
+        self.first_byte = of(&total.first_byte, total.first_byte.mean());
         let players = &run.whole.results.players;
         self.startup = (players.startup.count() > 0).then(|| players.startup.mean() / 1000.0);
         self.startup_median =
@@ -179,22 +234,52 @@ impl Measured {
         self.foreign > MAX_FOREIGN
     }
 
+    /// Returns true if neither other programs nor a lack of processor time for the load can have
+    /// changed times.
+    pub fn is_reliable(&self) -> bool {
+        !self.is_disturbed() && !self.is_generator_bound
+    }
+
     /// Returns the processor seconds of all origins.
     pub fn origin_time(&self) -> f64 {
         let origins = self.functions.values().filter(|used| used.function == Function::Origin);
         origins.fold(0.0, |sum, used| sum + used.processor)
     }
 
-    /// Returns the share of the source bytes in responses that came from the caches of origins.
+    /// Returns 1 minus the bytes of media read from storage divided by the source bytes in
+    /// responses, but not below 0.
     pub fn hit_ratio(&self) -> Option<f64> {
         let used = self.source_used as f64;
         (used > 0.0).then(|| (1.0 - self.source_read as f64 / used).max(0.0))
+    }
+
+    /// Returns the share of its responses that nginx as a cache had, if there is one.
+    pub fn cache_hit_ratio(&self) -> Option<f64> {
+        let responses = self.cache_responses as f64;
+        (responses > 0.0).then(|| self.cache_hits as f64 / responses)
+    }
+
+    /// Returns the bytes of bodies that clients received for each byte that storage sent, heads of
+    /// its responses included, if it sent any.
+    pub fn wire_efficiency(&self) -> Option<f64> {
+        (self.storage_wire > 0).then(|| self.bytes as f64 / self.storage_wire as f64)
     }
 
     /// Returns the bytes that clients received for each byte that storage sent, if it sent any.
     pub fn efficiency(&self) -> Option<f64> {
         (self.storage_bytes > 0).then(|| self.bytes as f64 / self.storage_bytes as f64)
     }
+}
+
+/// Returns the requests and bytes that the cost model states for the cell of these tasks, if it
+/// covers it.
+fn cost(tasks: &[Task], content: &Path) -> Option<Cost> {
+    let load = Load::of(&tasks.iter().map(|task| (task.function, &task.parameters))).ok()?;
+    let parameters = &tasks.iter().find(|task| task.function == Function::Load)?.parameters;
+    let stated = |name: &str| parameters.get(name).map(String::as_str);
+    let title = stated("title")?;
+    let paths = Paths::read(content, title, stated("format")?, &Choice::of(parameters)).ok()?;
+    Some(load.cost(&Files::read(&content.join(title)).ok()?, paths.segments.len() as u64))
 }
 
 /// Returns the hit ratio of an LRU cache with the size of the origin's cache, empty at first, if
@@ -218,6 +303,7 @@ fn lru(tasks: &[Task], title_bytes: u64, used: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::Response;
 
     #[test]
     fn a_player_has_a_mean_a_median_and_each_delay() {
@@ -261,7 +347,10 @@ mod tests {
 
     #[test]
     fn source_bytes_count_from_the_start_of_the_measured_load() {
-        let state = |time, used, read| Sources { time, used, read };
+        let state = |time, used, read| {
+            let counters = Counters { joins: used, cached: read, ..Counters::default() };
+            Sources { time, used, read, counters }
+        };
         let states = [state(1.0, 0, 0), state(2.0, 100, 90), state(4.0, 300, 140)];
         let bytes = |from| {
             let mut measured = Measured::default();
@@ -270,11 +359,38 @@ mod tests {
             (measured.source_used, measured.source_read, measured.hit_ratio())
         };
         assert_eq!(bytes(3.0), (200, 50, Some(0.75)));
+        let mut measured = Measured::default();
+        measured.add_sources(&states, 3.0);
+        // A counter counts what has grown, and a cache is as large as at the end.
+        assert_eq!((measured.origin.joins, measured.origin.cached, measured.cached), (200, 140, 140));
         assert_eq!(bytes(0.5), (300, 140, Some(1.0 - 140.0 / 300.0)));
         assert_eq!(bytes(5.0), (0, 0, None));
         // Bytes that were read in vain are no hits either.
         let vain = Measured { source_used: 10, source_read: 11, ..Measured::default() };
         assert_eq!(vain.hit_ratio(), Some(0.0));
+    }
+
+    #[test]
+    fn responses_count_from_the_start_of_the_measured_load() {
+        let response = |time, cache: &str| Response {
+            time,
+            connection: 1,
+            status: 200,
+            body: 10,
+            wire: 13,
+            cache: cache.to_owned(),
+            uri: "/a".to_owned(),
+        };
+        let responses = vec![response(1.0, "HIT"), response(3.0, "HIT"), response(4.0, "MISS")];
+        let part = Part { responses, ..Part::default() };
+        let mut measured = Measured { bytes: 13, ..Measured::default() };
+        measured.add_cache(&part, 2.0);
+        measured.add_storage(&part, 2.0);
+        assert_eq!((measured.cache_responses, measured.cache_hits), (2, 1));
+        assert_eq!(measured.cache_hit_ratio(), Some(0.5));
+        assert_eq!((measured.storage_bytes, measured.storage_wire), (20, 26));
+        assert_eq!((measured.efficiency(), measured.wire_efficiency()), (Some(0.65), Some(0.5)));
+        assert_eq!(Measured::default().cache_hit_ratio(), None);
     }
 
     #[test]

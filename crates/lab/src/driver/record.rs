@@ -153,7 +153,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Record>, Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{
         function::Function,
@@ -161,7 +161,7 @@ mod tests {
     };
 
     /// Returns a cell of a storage and a load. All of them have the same key.
-    fn cell(experiment: &str, setup: &str) -> Cell {
+    pub(in crate::driver) fn cell(experiment: &str, setup: &str) -> Cell {
         let node = |id: &str, function, parameters: &[(&str, &str)]| Node {
             id: id.to_owned(),
             function,

@@ -52,6 +52,13 @@ pub struct Published {
     pub columns: Vec<String>,
     /// The figures of each row.
     pub rows: BTreeMap<String, Vec<String>>,
+    /// The value that the figures state, if they can be shown in plots.
+    #[serde(default)]
+    pub value: Option<Quantity>,
+    /// The values of axes that rows and columns stand for, by their heads. Plots show a figure only
+    /// if both its row and its column are listed.
+    #[serde(default)]
+    pub cells: BTreeMap<String, BTreeMap<String, Scalar>>,
 }
 
 /// A value of a measurement that can be summed up.
@@ -66,6 +73,15 @@ pub enum Quantity {
     /// The mean latency.
     #[serde(rename = "latency ms")]
     Latency,
+    /// The median latency.
+    #[serde(rename = "latency p50 ms")]
+    LatencyMedian,
+    /// The latency that 99 % of the requests do not exceed.
+    #[serde(rename = "latency p99 ms")]
+    LatencyP99,
+    /// The mean latency to the head of a response.
+    #[serde(rename = "first byte ms")]
+    FirstByte,
     /// The mean start-up delay of players.
     #[serde(rename = "start-up ms")]
     StartUp,
@@ -90,26 +106,53 @@ pub enum Quantity {
     /// The bytes to clients for each byte from storage.
     #[serde(rename = "efficiency")]
     Efficiency,
+    /// The bytes of bodies to clients for each byte from storage, heads included.
+    #[serde(rename = "wire efficiency")]
+    WireEfficiency,
     /// The bytes that caches keep.
     #[serde(rename = "cached MB")]
     Cached,
+    /// The share of its responses that nginx as a cache had.
+    #[serde(rename = "cache hits")]
+    CacheHits,
+    /// The bytes that origins sent.
+    #[serde(rename = "origin MB")]
+    OriginBytes,
+    /// The requests to storage that origins count.
+    #[serde(rename = "origin requests")]
+    OriginRequests,
+    /// The bytes from storage that origins count.
+    #[serde(rename = "origin read MB")]
+    OriginRead,
+    /// The waits in origins for work that another request had started.
+    #[serde(rename = "joins")]
+    Joins,
     /// The processor time of all origins for each byte to clients.
     #[serde(rename = "origin s/GB")]
     OriginTime,
-    /// The share of the source bytes in responses that the range caches of all origins had.
+    /// The hit ratio of the range caches of all origins.
     #[serde(rename = "hit ratio")]
     HitRatio,
-    /// That share, divided by the one that an LRU cache of the same size would have had.
+    /// The hit ratio, divided by the one that an LRU cache of the same size would have had.
     #[serde(rename = "hit ratio / LRU")]
     HitRatioByLru,
+    /// The requests to storage, divided by those that the cost model states.
+    #[serde(rename = "storage requests / model")]
+    StorageRequestsByModel,
+    /// The bytes from storage, divided by those that the cost model states.
+    #[serde(rename = "storage bytes / model")]
+    StorageBytesByModel,
 }
 
 impl Quantity {
     /// All quantities, in the order of columns.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 26] = [
         Self::RequestRate,
         Self::ByteRate,
         Self::Latency,
+        Self::LatencyMedian,
+        Self::LatencyP99,
+        Self::FirstByte,
         Self::StartUp,
         Self::StartUpMedian,
         Self::StorageRequests,
@@ -118,10 +161,18 @@ impl Quantity {
         Self::LinkBytes,
         Self::StorageConnections,
         Self::Efficiency,
+        Self::WireEfficiency,
         Self::Cached,
+        Self::CacheHits,
+        Self::OriginBytes,
+        Self::OriginRequests,
+        Self::OriginRead,
+        Self::Joins,
         Self::OriginTime,
         Self::HitRatio,
         Self::HitRatioByLru,
+        Self::StorageRequestsByModel,
+        Self::StorageBytesByModel,
     ];
 
     /// Returns the name in files and tables.
@@ -130,6 +181,9 @@ impl Quantity {
             Self::RequestRate => "requests/s",
             Self::ByteRate => "MB/s",
             Self::Latency => "latency ms",
+            Self::LatencyMedian => "latency p50 ms",
+            Self::LatencyP99 => "latency p99 ms",
+            Self::FirstByte => "first byte ms",
             Self::StartUp => "start-up ms",
             Self::StartUpMedian => "start-up p50 ms",
             Self::StorageRequests => "storage requests",
@@ -138,10 +192,18 @@ impl Quantity {
             Self::LinkBytes => "link MB",
             Self::StorageConnections => "storage connections",
             Self::Efficiency => "efficiency",
+            Self::WireEfficiency => "wire efficiency",
             Self::Cached => "cached MB",
+            Self::CacheHits => "cache hits",
+            Self::OriginBytes => "origin MB",
+            Self::OriginRequests => "origin requests",
+            Self::OriginRead => "origin read MB",
+            Self::Joins => "joins",
             Self::OriginTime => "origin s/GB",
             Self::HitRatio => "hit ratio",
             Self::HitRatioByLru => "hit ratio / LRU",
+            Self::StorageRequestsByModel => "storage requests / model",
+            Self::StorageBytesByModel => "storage bytes / model",
         }
     }
 }
@@ -174,8 +236,30 @@ impl Claim {
 }
 
 impl Published {
-    /// Checks that each row has a figure for each column.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Returns the figure for a cell, if a number was published for it.
+    pub fn figure(&self, quantity: Quantity, point: &BTreeMap<String, String>) -> Option<f64> {
+        let is_of = |head: &String| {
+            let stated = self.cells.get(head)?;
+            let is_own =
+                |(axis, value): (&String, &Scalar)| point.get(axis).is_some_and(|own| own == value.as_str());
+            stated.iter().all(is_own).then_some(())
+        };
+        let rows = self.rows.iter().filter(|(row, _)| self.value == Some(quantity) && is_of(row).is_some());
+        let figures = rows.flat_map(|(_, figures)| self.columns.iter().zip(figures));
+        figures.filter(|(column, _)| is_of(column).is_some()).find_map(|(_, figure)| figure.parse().ok())
+    }
+
+    /// Checks that each row has a figure for each column, and that plots can show the figures.
+    pub(super) fn check(&self, matrix: &BTreeMap<String, Vec<Scalar>>) -> Result<(), Error> {
+        let within = |error: Error| error.within(&self.title);
+        for (head, axes) in &self.cells {
+            if !self.columns.contains(head) && !self.rows.contains_key(head) {
+                return Err(within(Error::invalid(format!("cells: no row or column is called '{head}'"))));
+            }
+            for (axis, value) in axes {
+                super::check_value(matrix, axis, value).map_err(within)?;
+            }
+        }
         let columns = self.columns.len();
         match self.rows.iter().find(|(_, figures)| figures.len() != columns) {
             Some((row, figures)) => Err(Error::invalid(format!(

@@ -48,6 +48,8 @@ pub(super) enum Value {
     Percentage,
     /// The popularity of titles: `in-turn`, or `zipf:` with an exponent.
     Popularity,
+    /// Steps of a load, such as `1/5s 10/5s`: numbers of connections with durations.
+    Steps,
 }
 
 impl Value {
@@ -81,6 +83,12 @@ impl Value {
             Self::Bytes => size(text, MAX_BYTES, "16 MiB"),
             Self::CacheSize => size(text, MAX_CACHE, "1 TiB"),
             Self::Percentage => fraction(text).map(|_| ()),
+            Self::Steps if text.trim().is_empty() => Err("must not be empty".to_owned()),
+            Self::Steps => text.split_whitespace().try_for_each(|step| {
+                let (count, duration) =
+                    step.split_once('/').ok_or_else(|| format!("'{step}' is not a step such as 10/5s"))?;
+                Self::Count.check(count).and_then(|()| Self::Duration.check(duration))
+            }),
             Self::Popularity if text == "in-turn" => Ok(()),
             Self::Popularity => exponent(text)
                 .and_then(|exponent| exponent.parse::<f64>().ok())

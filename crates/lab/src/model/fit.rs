@@ -1,9 +1,9 @@
-//! A line through the origin, fitted by least squares.
+//! The proportional model (regression without intercept), fitted by least squares.
 
-/// The fewest points to which a line is fitted.
+/// The fewest points to which the model is fitted.
 const FEWEST_POINTS: usize = 3;
 
-/// The line y = `factor` · x.
+/// The proportional model y = `factor` · x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
     /// The slope.
@@ -13,9 +13,9 @@ pub struct Fit {
     pub r_squared: f64,
 }
 
-/// Fits a line through the origin to points (x, y). Returns `None` for fewer than three points, and
-/// if all x are 0, all y are equal, or a number is not finite.
-pub fn through_origin(points: &[(f64, f64)]) -> Option<Fit> {
+/// Fits the proportional model to points (x, y). Returns `None` for fewer than three points, and if
+/// all x are 0, all y are equal, or a number is not finite.
+pub fn proportional(points: &[(f64, f64)]) -> Option<Fit> {
     if points.len() < FEWEST_POINTS {
         return None;
     }
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_line_is_fitted_as_by_hand() {
         // a = (1·2 + 2·3 + 3·7) / (1 + 4 + 9) = 29/14; residuals and deviations by hand.
-        let fit = through_origin(&[(1.0, 2.0), (2.0, 3.0), (3.0, 7.0)]).unwrap();
+        let fit = proportional(&[(1.0, 2.0), (2.0, 3.0), (3.0, 7.0)]).unwrap();
         assert!((fit.factor - 29.0 / 14.0).abs() < 1e-12);
         let around_line = [2.0_f64, 3.0, 7.0].iter().zip([1.0, 2.0, 3.0]);
         let around_line: f64 = around_line.map(|(y, x)| (y - 29.0 / 14.0 * x).powi(2)).sum();
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn without_a_spread_there_is_no_fit() {
-        assert_eq!(through_origin(&[(1.0, 1.0), (2.0, 2.0)]), None);
-        assert_eq!(through_origin(&[(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)]), None);
-        assert_eq!(through_origin(&[(1.0, 2.0), (2.0, 2.0), (3.0, 2.0)]), None);
-        assert_eq!(through_origin(&[(1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0)]), None);
+        assert_eq!(proportional(&[(1.0, 1.0), (2.0, 2.0)]), None);
+        assert_eq!(proportional(&[(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)]), None);
+        assert_eq!(proportional(&[(1.0, 2.0), (2.0, 2.0), (3.0, 2.0)]), None);
+        assert_eq!(proportional(&[(1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0)]), None);
         // An output that falls while the offer grows is worse than its mean.
-        assert!(through_origin(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]).unwrap().r_squared < 0.0);
+        assert!(proportional(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]).unwrap().r_squared < 0.0);
     }
 
     /// Returns points of different x on a line, at least as far from each other as they are wide.
@@ -64,7 +64,7 @@ mod tests {
     proptest! {
         #[test]
         fn exact_points_are_explained_wholly((factor, points) in exact()) {
-            let fit = through_origin(&points).unwrap();
+            let fit = proportional(&points).unwrap();
             prop_assert!((fit.factor / factor - 1.0).abs() < 1e-9);
             prop_assert!((fit.r_squared - 1.0).abs() < 1e-9);
         }
@@ -75,10 +75,10 @@ mod tests {
             at in any::<prop::sample::Index>(),
             share in prop_oneof![-0.9..-0.1, 0.1..2.0],
         ) {
-            let exact = through_origin(&points).unwrap().r_squared;
+            let exact = proportional(&points).unwrap().r_squared;
             let at = at.index(points.len());
             points[at].1 *= 1.0 + share;
-            if let Some(noisy) = through_origin(&points) {
+            if let Some(noisy) = proportional(&points) {
                 prop_assert!(noisy.r_squared < exact - 1e-12, "{} {}", noisy.r_squared, exact);
             }
         }
@@ -89,11 +89,11 @@ mod tests {
             other in 0.5..2.0_f64,
             unit in 0.001..1e3_f64,
         ) {
-            let Some(fit) = through_origin(&points) else { return Ok(()) };
+            let Some(fit) = proportional(&points) else { return Ok(()) };
             let around = |factor: f64| points.iter().map(|(x, y)| (y - factor * x).powi(2)).sum::<f64>();
             prop_assert!(around(fit.factor) <= around(fit.factor * other) * (1.0 + 1e-9));
             let scaled: Vec<(f64, f64)> = points.iter().map(|(x, y)| (*x, y * unit)).collect();
-            let scaled = through_origin(&scaled).unwrap();
+            let scaled = proportional(&scaled).unwrap();
             prop_assert!((scaled.factor / fit.factor / unit - 1.0).abs() < 1e-6);
             prop_assert!((scaled.r_squared - fit.r_squared).abs() < 1e-6 * fit.r_squared.abs().max(1.0));
         }

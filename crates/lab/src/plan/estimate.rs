@@ -4,7 +4,7 @@ use super::Planned;
 use crate::{
     bytes_per_second,
     experiment::{Layout, Title},
-    function::{Function, runs},
+    function::{Function, starts},
     graph::{Graph, Node},
 };
 use latemux_quantity::TimeSpan;
@@ -75,10 +75,14 @@ fn cell_time(graph: &Graph, plan: &Planned) -> Duration {
     let bytes = title.map_or(0, |(_, title)| title.highest()) * copies(client).unwrap_or(1);
     let pass = bytes as f64 / rate as f64;
     let pass = Duration::from_secs_f64(pass);
-    let stated = client.parameters.get("duration").and_then(|text| text.parse::<TimeSpan>().ok());
+    let span = |text: &str| text.parse::<TimeSpan>().ok().map(|span| span.0);
+    let steps = client.parameters.get("steps").map(|steps| {
+        steps.split_whitespace().filter_map(|step| span(step.split_once('/')?.1)).sum::<Duration>()
+    });
+    let stated = client.parameters.get("duration").and_then(|text| span(text)).or(steps);
     let own = match client.function {
-        Function::Player => RUN.saturating_mul(runs(&client.parameters)),
-        _ => stated.map_or(pass, |stated| stated.0),
+        Function::Player => RUN.saturating_mul(starts(&client.parameters)),
+        _ => stated.unwrap_or(pass),
     };
     let before = client.parameters.get("before").is_some_and(|before| before != "none");
     OVERHEAD + own + if before { pass } else { Duration::ZERO }

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    experiment::{Scalar, Title},
+    experiment::{Repeats, Scalar, Title},
     function::Parameters,
 };
 use latemux_quantity::TimeSpan;
@@ -10,6 +10,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The shortest duration to which a longer one is scaled.
 const SHORTEST: Duration = Duration::from_secs(5);
+
+/// The shortest step of a load to which a longer one is scaled.
+const SHORTEST_STEP: Duration = Duration::from_secs(1);
 
 /// The fewest requests to which a larger number is scaled.
 const FEWEST: u64 = 50;
@@ -51,9 +54,16 @@ impl Extent {
         })
     }
 
-    /// Returns a title of scaled length.
-    pub(super) fn title(&self, title: Title) -> Title {
-        let least = title.seconds.min(SHORTEST_TITLE);
+    /// Returns the number of measurements. Only published durations are measured more often than
+    /// the least number, because short ones would rarely reach the wanted interval.
+    pub(super) fn repeats(&self, stated: Repeats) -> Repeats {
+        if self.scale < 1.0 { Repeats { further: None, ..stated } } else { stated }
+    }
+
+    /// Returns a title of scaled length, which is not shorter than the experiment states.
+    pub(super) fn title(&self, title: Title, shortest: Option<TimeSpan>) -> Title {
+        let stated = shortest.map_or(0, |span| u32::try_from(span.0.as_secs()).unwrap_or(u32::MAX));
+        let least = title.seconds.min(SHORTEST_TITLE.max(stated));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -72,11 +82,24 @@ impl Extent {
         if self.scale >= 1.0 {
             return Ok(());
         }
-        for name in ["duration", "ramp"] {
-            let Some(text) = parameters.get_mut(name) else { continue };
+        let scaled = |name: &str, text: &str, shortest: Duration| {
             let whole = text.parse::<TimeSpan>().map_err(|why| Error::invalid(format!("{name}: {why}")))?.0;
             let scaled = Duration::from_secs(whole.mul_f64(self.scale).as_secs());
-            *text = TimeSpan(scaled.max(whole.min(SHORTEST))).to_string();
+            Ok::<_, Error>(TimeSpan(scaled.max(whole.min(shortest))).to_string())
+        };
+        for name in ["duration", "ramp"] {
+            let Some(text) = parameters.get_mut(name) else { continue };
+            *text = scaled(name, text, SHORTEST)?;
+        }
+        if let Some(text) = parameters.get_mut("steps") {
+            let steps = text.split_whitespace().map(|step| match step.split_once('/') {
+                Some((count, duration)) => {
+                    Ok(format!("{count}/{}", scaled("steps", duration, SHORTEST_STEP)?))
+                }
+                // The function refuses it.
+                None => Ok(step.to_owned()),
+            });
+            *text = steps.collect::<Result<Vec<_>, Error>>()?.join(" ");
         }
         if let Some(text) = parameters.get_mut("requests")
             && let Ok(whole) = text.parse::<u64>()

@@ -95,7 +95,7 @@ fn storage_and_load_have_as_many_copies_of_a_title() {
 #[test]
 fn a_player_takes_the_place_of_the_load() {
     let both = EXPERIMENT
-        .replace("load =", "client = '$client'\nplayer = { runs = 3, before = 'same' }\nload =")
+        .replace("load =", "client = '$client'\nplayer = { starts = 3, before = 'same' }\nload =")
         .replace("connections = '$connections'", "connections = 7, before = 'none'")
         .replace("['dash', 'hls']\nconnections = [1, 10]", "['dash']\nclient = ['load', 'player']");
     let planned = planned(&both).unwrap();
@@ -107,7 +107,7 @@ fn a_player_takes_the_place_of_the_load() {
         assert_eq!(cell.graph.inputs(&client.id).count(), 1);
         let names: Vec<&str> = client.parameters.keys().map(String::as_str).collect();
         match client.function {
-            Function::Player => assert_eq!(names, ["before", "format", "runs", "title"]),
+            Function::Player => assert_eq!(names, ["before", "format", "starts", "title"]),
             _ => assert_eq!(names, ["before", "connections", "format", "kind", "title"]),
         }
     }
@@ -123,8 +123,8 @@ fn a_player_takes_the_place_of_the_load() {
     );
     refused(&both.replace("'load', 'player']", "'load', 'film']"), "client: unknown function 'film'");
     refused(&both.replace("['dash']", "['hls']"), "player: format = 'hls': not one of dash");
-    refused(&both.replace("runs = 3", "format = 'dash'"), "player: must not state the format");
-    refused(&both.replace("runs = 3", "runs = '$n'"), "'$n' names no axis");
+    refused(&both.replace("starts = 3", "format = 'dash'"), "player: must not state the format");
+    refused(&both.replace("starts = 3", "starts = '$n'"), "'$n' names no axis");
     refused(&both.replace("client = '$client'", "client = '$player'"), "'$player' names no axis");
 }
 
@@ -240,6 +240,47 @@ fn scaled_experiments_have_fewer_cells_unless_values_are_chosen() {
 }
 
 #[test]
+fn steps_are_shortened_and_titles_keep_a_length() {
+    let text = EXPERIMENT
+        .replace("layout = 'fmp4'", "layout = 'fmp4', shortest = '40s'")
+        .replace("kind = 'list'", "kind = 'list', steps = '1/40s 10/1m'");
+    let (_folder, path) = library(&text);
+    let seconds = |scale: f64| {
+        let extent = Extent { scale, only: BTreeMap::new() };
+        let chosen = plan(&path, &Library::beside(&path), &conditions(), &extent).unwrap();
+        let steps = chosen.cells[0].graph.nodes().last().unwrap().parameters["steps"].clone();
+        (chosen.titles.values().next().unwrap().seconds, steps, Estimate::of(&[chosen]).time.as_secs())
+    };
+    let (title, steps, time) = seconds(1.0);
+    assert_eq!((title, steps.as_str()), (60, "1/40s 10/1m"));
+    // 8 cells of 100 s, twice, and the time between them.
+    assert_eq!(time, 2 * 8 * (100 + 4));
+    let (title, steps, _) = seconds(0.25);
+    assert_eq!((title, steps.as_str()), (40, "1/10s 10/15s"), "the title would be too short");
+    let refuse = |wrong: &str, why: &str| refused(&EXPERIMENT.replace("kind = 'list'", wrong), why);
+    refuse("kind = 'list', steps = '10'", "'10' is not a step such as 10/5s");
+    refuse("kind = 'list', steps = ''", "steps = '': must not be empty");
+    refuse("kind = 'list', steps = '0/5s'", "not a whole number from 1");
+    refused(&EXPERIMENT.replace("layout = 'fmp4'", "layout = 'fmp4', shortest = '9 apples'"), "line 4");
+}
+
+#[test]
+fn the_cost_model_must_cover_the_cells_of_a_claim() {
+    let claim = "[[claims]]\ntext = 'x'\nvalue = 'storage requests / model'\nat_least = 1\n";
+    let text = EXPERIMENT.replace("[1, 10]", "[1]").replace("'plain', 'cached'", "'plain'") + claim;
+    refused(&text, "claim 'x': the cost model has no row for fragmented files without index MP4s");
+    let text = text.replace("'fmp4'", "'mp4'").replace("'$connections'", "'$connections', before = 'same'");
+    assert!(planned(&text).is_ok(), "{:?}", planned(&text).map(|plan| plan.name));
+    refused(&text.replace("[1]", "[1, 10]"), "claim 'x': the cost model has no row for several titles or");
+    let bytes = text.replace("storage requests", "storage bytes");
+    refused(&bytes, "claim 'x': the cost model does not state the bytes of these segments");
+    let bytes = bytes.replace("['dash', 'hls']", "['dash']");
+    assert!(planned(&bytes).is_ok());
+    let single = bytes.replace("kind = 'list'", "kind = 'single', requests = 1");
+    refused(&single, "claim 'x': the cost model does not state the bytes of these segments");
+}
+
+#[test]
 fn a_part_of_the_cells_and_of_the_durations_can_be_chosen() {
     let text = EXPERIMENT
         .replace("kind = 'list'", "kind = 'list', duration = '10m', ramp = '4s', requests = 1000")
@@ -289,15 +330,18 @@ fn a_fixed_rate_offers_requests_of_a_size_that_follows_from_duration_and_bit_rat
     // 7 whole segments of 60 s, of video and of audio.
     assert_eq!(parameter(&fixed, "load", "segments").as_deref(), Some("14"));
     assert_eq!(parameter(&fixed, "load", "segment-duration").as_deref(), Some("8s"));
-    assert_eq!(fixed.durations, BTreeSet::from(["8s".to_owned()]));
+    let choice = Choice { duration: Some("8s".to_owned()), is_lowest: false };
+    assert_eq!(fixed.choices, BTreeSet::from([choice]));
     let default = single(load, "cores = 1");
     assert_eq!(default.cells[0].offered, Some(Offered { requests: 20.0, bytes: 10_000_000.0 }));
     assert_eq!(parameter(&default, "load", "segments").as_deref(), Some("30"));
-    assert_eq!((parameter(&default, "load", "segment-duration"), default.durations.len()), (None, 0));
+    assert_eq!((parameter(&default, "load", "segment-duration"), default.choices.len()), (None, 0));
     // These loads read the manifest of the origin.
     let players = single("kind = 'sequence', connections = 1", "segment-duration = '8s'");
     assert_eq!(parameter(&players, "load", "segment-duration"), None);
-    assert_eq!((players.cells[0].offered, players.durations.len()), (None, 0));
+    assert_eq!((players.cells[0].offered, players.choices.len()), (None, 0));
+    let lowest = single("kind = 'list', connections = 1, rendition = 'low'", "cores = 1");
+    assert_eq!(lowest.choices, BTreeSet::from([Choice { duration: None, is_lowest: true }]));
     let before = single("kind = 'sequence', connections = 1, before = 'hls'", "segment-duration = '8s'");
     assert_eq!(parameter(&before, "load", "segment-duration").as_deref(), Some("8s"));
 }

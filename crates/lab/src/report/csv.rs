@@ -1,6 +1,6 @@
 //! A summary as CSV (RFC 4180).
 
-use super::{Cell, cells, scaling::Scaling};
+use super::{Cell, cells, fit::ClaimFit, value::value};
 use crate::{
     driver::Record,
     experiment::{Claim, Quantity},
@@ -9,12 +9,12 @@ use latemux_load::report::Estimate;
 use std::fmt::Write as _;
 
 /// Returns a summary as CSV, with a line for each cell: its axes, the number of measurements and of
-/// failed attempts, and for each value the mean and half of its 95 % confidence interval. What does
-/// not exist is empty, such as the interval of a single measurement.
-pub fn csv(records: &[(usize, Record)]) -> String {
+/// failed attempts, and for each value the mean, half of its 95 % confidence interval, and the
+/// standard deviation. What does not exist is empty, such as the interval of a single measurement.
+pub fn summary(records: &[(usize, Record)]) -> String {
     let mut text = "experiment,key,cell,measurements,failed".to_owned();
     for quantity in Quantity::ALL {
-        let _ = write!(text, ",{quantity},± {quantity}");
+        let _ = write!(text, ",{quantity},± {quantity},SD {quantity}");
     }
     text.push('\n');
     for cell in cells(records) {
@@ -24,30 +24,59 @@ pub fn csv(records: &[(usize, Record)]) -> String {
 }
 
 fn line(text: &mut String, cell: &Cell<'_>) {
-    let point: Vec<String> = cell.first.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    let experiment = quoted(&cell.first.experiment);
-    let point = quoted(&point.join(" "));
     let count = cell.measured.len();
-    let _ = write!(text, "{experiment},{},{point},{count},{}", cell.first.key, cell.failed);
+    let _ = write!(text, "{},{count},{}", start(cell.first), cell.failed);
     for quantity in Quantity::ALL {
         let estimate = Estimate::of(&cell.values(quantity));
-        let number = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.3}"));
         let mean = number(estimate.map(|estimate| estimate.mean));
         let half_width = number(estimate.and_then(|estimate| estimate.half_width));
-        let _ = write!(text, ",{mean},{half_width}");
+        let deviation = number(estimate.and_then(|estimate| estimate.deviation));
+        let _ = write!(text, ",{mean},{half_width},{deviation}");
     }
     text.push('\n');
 }
 
-/// The columns of [`fit`].
+/// Returns all measurements as CSV, with a line for each in the order in which they were made: its
+/// machine and block, both from 1, its axes, the share of the processors that other programs took,
+/// 1 if it is generator-bound, its values, and the error of one that failed.
+pub fn measurements(records: &[(usize, Record)]) -> String {
+    let mut text = "experiment,key,cell,machine,block,foreign,generator-bound".to_owned();
+    for quantity in Quantity::ALL {
+        let _ = write!(text, ",{quantity}");
+    }
+    text.push_str(",error\n");
+    for (machine, record) in records {
+        let measured = record.measured.as_ref();
+        let foreign = number(measured.map(|measured| measured.foreign));
+        let bound = measured.map_or("", |measured| if measured.is_generator_bound { "1" } else { "0" });
+        let _ = write!(text, "{},{},{},{foreign},{bound}", start(record), machine + 1, record.repeat + 1);
+        for quantity in Quantity::ALL {
+            let _ = write!(text, ",{}", number(measured.and_then(|measured| value(quantity, measured))));
+        }
+        let _ = writeln!(text, ",{}", quoted(record.error.as_deref().unwrap_or_default()));
+    }
+    text
+}
+
+/// Returns the first fields of a line: experiment, key and axes.
+fn start(record: &Record) -> String {
+    let point: Vec<String> = record.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    format!("{},{},{}", quoted(&record.experiment), record.key, quoted(&point.join(" ")))
+}
+
+fn number(number: Option<f64>) -> String {
+    number.map_or_else(String::new, |number| format!("{number:.3}"))
+}
+
+/// The columns of [`fit_lines`].
 pub(super) const FIT_COLUMNS: &str = "experiment,claim,a,± a,cell,offered requests/s,R × S × B MB/s,\
                                   served requests/s,value,± value,origin processors,saturated\n";
 
 /// Writes a line of CSV (RFC 4180) for each cell of a fit.
-pub(super) fn fit(text: &mut String, experiment: &str, claim: &Claim, scaling: &Scaling) {
+pub(super) fn fit_lines(text: &mut String, experiment: &str, claim: &Claim, fit: &ClaimFit) {
     let number = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.4}"));
-    let factor = format!("{:.4},{}", scaling.factor.mean, number(scaling.factor.half_width));
-    for cell in &scaling.cells {
+    let factor = format!("{:.4},{}", fit.factor.mean, number(fit.factor.half_width));
+    for cell in &fit.cells {
         let _ = writeln!(
             text,
             "{},{},{factor},{},{},{:.4},{:.4},{:.4},{},{:.4},{}",
@@ -78,7 +107,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::{
-        scaling::OfferedCell,
+        fit::OfferedCell,
         tests::{measured, record},
     };
 
@@ -96,7 +125,7 @@ mod tests {
             (0, record(0, "a", None)),
             (0, record(1, "b", Some(measured(3_000_000)))),
         ];
-        let text = csv(&records);
+        let text = summary(&records);
         assert_eq!(text.lines().count(), 3, "{text}");
         let line = text.lines().nth(1).unwrap();
         assert!(line.starts_with("cold,key-a,setup=a,0,1,,,"), "{text}");
@@ -104,13 +133,30 @@ mod tests {
         assert_eq!((field(&text, 2, "MB/s"), field(&text, 2, "± MB/s")), ("1.000", "6.353"));
         assert_eq!((field(&text, 2, "requests/s"), field(&text, 2, "± requests/s")), ("2.000", "0.000"));
         assert_eq!(field(&text, 2, "efficiency"), "2.000");
+        // The root of 0.5² + 0.5², divided by one degree of freedom.
+        assert_eq!(field(&text, 2, "SD MB/s"), "0.707");
         assert_eq!(quoted("cold, and \"warm\""), "\"cold, and \"\"warm\"\"\"");
+    }
+
+    #[test]
+    fn each_measurement_is_a_line_and_a_failed_one_has_its_reason() {
+        let disturbed = crate::driver::Measured { foreign: 0.25, ..measured(1_000_000) };
+        let failed = Record { error: Some("no, full".to_owned()), ..record(1, "a", None) };
+        let text = measurements(&[(0, record(0, "b", Some(disturbed))), (1, failed)]);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.lines().nth(1).unwrap().starts_with("cold,key-b,setup=b,1,1,0.250,0,"), "{text}");
+        assert_eq!((field(&text, 1, "MB/s"), field(&text, 1, "start-up ms")), ("0.500", ""));
+        assert_eq!(
+            (field(&text, 2, "machine"), field(&text, 2, "block"), field(&text, 2, "MB/s")),
+            ("2", "2", "")
+        );
+        assert!(text.ends_with(",\"no, full\"\n"), "{text}");
     }
 
     #[test]
     fn a_single_measurement_has_no_interval_and_without_storage_no_efficiency() {
         let cached = crate::driver::Measured { storage_bytes: 0, ..measured(1_000_000) };
-        let text = csv(&[(0, record(0, "a", Some(cached)))]);
+        let text = summary(&[(0, record(0, "a", Some(cached)))]);
         assert_eq!((field(&text, 1, "MB/s"), field(&text, 1, "± MB/s")), ("0.500", ""));
         assert_eq!(field(&text, 1, "efficiency"), "");
     }
@@ -127,13 +173,13 @@ mod tests {
             processors: 0.5,
             is_saturated,
         };
-        let scaling = Scaling {
+        let fit = ClaimFit {
             factor: estimate(0.5),
             cells: vec![cell("rate 10, size 1", false), cell("rate 9", true)],
         };
         let claim: Claim = toml::from_str("text = 'x'\nvalue = 'MB/s'\nat_least = 0.98").unwrap();
         let mut text = FIT_COLUMNS.to_owned();
-        fit(&mut text, "b2, scaled", &claim, &scaling);
+        fit_lines(&mut text, "b2, scaled", &claim, &fit);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0].split(',').count()), (3, 12), "{text}");
         let start = "\"b2, scaled\",x,0.5000,0.2500,";

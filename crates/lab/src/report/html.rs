@@ -3,12 +3,13 @@
 use super::{
     Cell, JudgedClaim, Natural, Run, Verdict, cells,
     fits::fits,
-    plot::{Mean, Series, bars, colour, escaped, lines, number},
+    plot::{Bar, Mean, Series, bars, colour, escaped, lines, number},
     table::{end, start},
 };
 use crate::{
     experiment::{Model, Published, Quantity, SETUP},
     machine::Machine,
+    outline::Outline,
 };
 use latemux_load::report::Estimate;
 use std::{
@@ -28,8 +29,9 @@ const OWN: &str = include_str!("report.css");
 /// The most plots of a quantity.
 const MAX_PLOTS: usize = 16;
 
-/// A cell of a plot: its set-up, its number on the axis that has numbers, and its mean.
-type PlottedCell<'a> = (&'a str, Option<f64>, Mean);
+/// A cell of a plot: its set-up, its number on the axis that has numbers, its mean, and the
+/// published figure.
+type PlottedCell<'a> = (&'a str, Option<f64>, Mean, Option<f64>);
 
 /// Returns the page.
 pub fn page(run: &Run) -> String {
@@ -98,16 +100,25 @@ fn overview(run: &Run) -> String {
 fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
     let _ = writeln!(html, "<section>\n<h2>{}</h2>", escaped(name));
     let verdicts = run.verdicts(name);
-    if let Some(outline) = run.outlines.get(name) {
-        let scale = match outline.scale {
+    let outline = run.outlines.get(name);
+    let scale = outline.map_or_else(String::new, |outline| match outline.scale {
+        scale if scale < 1.0 => format!("scale {scale}"),
+        _ => "published durations".to_owned(),
+    });
+    if let Some(outline) = outline {
+        let stated = match outline.scale {
             scale if scale < 1.0 => format!("durations, requests and titles scaled by {scale}"),
             _ => "published durations".to_owned(),
         };
         let description = escaped(&outline.description);
-        let _ =
-            writeln!(html, "<p class=\"quiet\">{description} {} times each, {scale}.</p>", outline.repeats);
-        claims(html, &verdicts);
-        fits(html, &verdicts);
+        let most = outline.further.map_or_else(String::new, |further| format!(" to {}", further.max));
+        let _ = writeln!(
+            html,
+            "<p class=\"quiet\">{description} {}{most} times each, {stated}.</p>",
+            outline.repeats
+        );
+        claims(html, &verdicts, outline, &scale);
+        fits(html, &verdicts, &scale);
         html.push_str("<div class=\"beside\">\n");
         outline.published.iter().for_each(|published| figures(html, published));
         html.push_str("</div>\n");
@@ -125,22 +136,30 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
         quantities.push(Quantity::ByteRate);
     }
     html.push_str("<div class=\"plots\">\n");
+    let published = outline.map_or(&[][..], |outline| &outline.published[..]);
     for quantity in quantities {
-        plots(html, quantity, cells);
+        plots(html, quantity, cells, published);
     }
     html.push_str("</div>\n");
-    table(html, cells);
-    functions(html, cells);
+    table(html, cells, &scale);
+    functions(html, cells, &scale);
     html.push_str("</section>\n");
 }
 
-fn claims(html: &mut String, verdicts: &[JudgedClaim]) {
+fn claims(html: &mut String, verdicts: &[JudgedClaim], outline: &Outline, scale: &str) {
     if verdicts.is_empty() {
         return;
     }
     let head = ["Claim", "Value", "Measured", "95 % interval", "Bound", "Published", "Blocks", "Verdict"];
-    start(html, "Claims", &head);
-    for JudgedClaim { claim, verdict, interval, blocks, .. } in verdicts {
+    start(html, "Claims", scale, &head);
+    for judged in verdicts {
+        let JudgedClaim { claim, verdict, interval, blocks, .. } = judged;
+        let wide = outline
+            .further
+            .filter(|further| judged.half_width().is_some_and(|half_width| half_width > further.half_width));
+        let wide = wide.map_or_else(String::new, |further| {
+            format!(", wider than ± {} %", number(100.0 * further.half_width))
+        });
         let bound = |sign: &str, bound: Option<f64>| bound.map(|bound| format!("{sign} {bound}"));
         let bounds = [bound("≥", claim.at_least), bound("≤", claim.at_most)];
         let bounds: Vec<String> = bounds.into_iter().flatten().collect();
@@ -154,7 +173,7 @@ fn claims(html: &mut String, verdicts: &[JudgedClaim]) {
         let _ = writeln!(
             html,
             "<tr><td class=\"text\">{}</td><td>{value}</td><td>{mean}</td><td>{low} – {high}</td><td>{}</td>\
-             <td class=\"text\">{}</td><td>{blocks}</td><td class=\"{verdict}\">{verdict}</td></tr>",
+             <td class=\"text\">{}</td><td>{blocks}{wide}</td><td class=\"{verdict}\">{verdict}</td></tr>",
             escaped(&claim.text),
             bounds.join(", "),
             escaped(claim.published.as_deref().unwrap_or_default()),
@@ -168,7 +187,7 @@ fn claims(html: &mut String, verdicts: &[JudgedClaim]) {
 fn figures(html: &mut String, published: &Published) {
     let mut head = vec![""];
     head.extend(published.columns.iter().map(String::as_str));
-    start(html, &format!("Published: {} ({})", published.title, published.source), &head);
+    start(html, &format!("Published: {} ({})", published.title, published.source), "", &head);
     for (row, figures) in &published.rows {
         let figures: String = figures.iter().map(|figure| format!("<td>{}</td>", escaped(figure))).collect();
         let _ = writeln!(html, "<tr><td>{}</td>{figures}</tr>", escaped(row));
@@ -178,7 +197,7 @@ fn figures(html: &mut String, published: &Published) {
 
 /// Writes a plot of a quantity for each combination of the axes but the set-up, and but the one
 /// that has numbers.
-fn plots(html: &mut String, quantity: Quantity, cells: &[&Cell<'_>]) {
+fn plots(html: &mut String, quantity: Quantity, cells: &[&Cell<'_>], published: &[Published]) {
     let numbers =
         cells.first().and_then(|first| first.first.point.keys().find(|axis| is_numeric(axis, cells)));
     let mut panels: BTreeMap<Vec<(&str, &str)>, Vec<PlottedCell<'_>>> = BTreeMap::new();
@@ -189,19 +208,31 @@ fn plots(html: &mut String, quantity: Quantity, cells: &[&Cell<'_>]) {
         let panel = panels.entry(rest.map(|(axis, value)| (axis.as_str(), value.as_str())).collect());
         let position = numbers.and_then(|axis| point[axis].parse().ok());
         let setup = point.get(SETUP).map_or("", String::as_str);
-        panel.or_default().push((setup, position, (estimate.mean, estimate.half_width)));
+        let figure = published.iter().find_map(|table| table.figure(quantity, point));
+        panel.or_default().push((setup, position, (estimate.mean, estimate.half_width), figure));
     }
     for (panel, values) in panels.iter().take(MAX_PLOTS) {
         let panel: Vec<String> = panel.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         let label = format!("{quantity}: {}", panel.join(", "));
+        let has_figures = values.iter().any(|(.., figure)| figure.is_some());
+        let note = match (has_figures, numbers) {
+            (false, _) => "",
+            (true, Some(_)) => " <small>hollow: published</small>",
+            (true, None) => " <small>strokes: published</small>",
+        };
         let axis = numbers.map_or_else(String::new, |axis| format!(" <small>by {}</small>", escaped(axis)));
-        let _ = writeln!(html, "<figure><figcaption>{}{axis}</figcaption>", escaped(&label));
+        let _ = writeln!(html, "<figure><figcaption>{}{axis}{note}</figcaption>", escaped(&label));
         if numbers.is_some() {
             let series = series(values);
             html.push_str(&lines(&series, &label));
             legend(html, &series);
         } else {
-            let rows: Vec<(&str, Mean)> = values.iter().map(|(setup, _, mean)| (*setup, *mean)).collect();
+            let bars_of = values.iter().map(|(name, _, mean, published)| Bar {
+                name,
+                mean: *mean,
+                published: *published,
+            });
+            let rows: Vec<Bar<'_>> = bars_of.collect();
             html.push_str(&bars(&rows, &label));
         }
         html.push_str("</figure>\n");
@@ -221,15 +252,19 @@ fn is_numeric(axis: &str, cells: &[&Cell<'_>]) -> bool {
 }
 
 fn series<'a>(values: &[PlottedCell<'a>]) -> Vec<Series<'a>> {
-    let mut series: BTreeMap<&str, Vec<(f64, Mean)>> = BTreeMap::new();
-    for (setup, position, mean) in values {
-        series.entry(*setup).or_default().extend(position.map(|position| (position, *mean)));
+    let mut series: BTreeMap<&str, Series<'_>> = BTreeMap::new();
+    for (name, position, mean, published) in values {
+        let Some(position) = position else { continue };
+        let new = || Series { name, points: Vec::new(), published: Vec::new() };
+        let own = series.entry(name).or_insert_with(new);
+        own.points.push((*position, *mean));
+        own.published.extend(published.map(|figure| (*position, figure)));
     }
-    let series = series.into_iter().map(|(name, mut points)| {
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Series { name, points }
-    });
-    series.collect()
+    let mut series: Vec<Series<'_>> = series.into_values().collect();
+    for own in &mut series {
+        own.points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    }
+    series
 }
 
 fn legend(html: &mut String, series: &[Series<'_>]) {
@@ -247,7 +282,7 @@ fn legend(html: &mut String, series: &[Series<'_>]) {
 }
 
 /// Writes the table of all cells. A quantity that no cell has gets no column.
-fn table(html: &mut String, cells: &[&Cell<'_>]) {
+fn table(html: &mut String, cells: &[&Cell<'_>], scale: &str) {
     let Some(first) = cells.first() else { return };
     let axes: Vec<&String> = first.first.point.keys().collect();
     let has_values = |quantity: &Quantity| {
@@ -258,7 +293,7 @@ fn table(html: &mut String, cells: &[&Cell<'_>]) {
     head.push("n");
     head.extend(quantities.iter().map(|quantity| quantity.name()));
     head.push("");
-    start(html, "Measurements", &head);
+    start(html, "Measurements", scale, &head);
     for cell in cells {
         html.push_str("<tr>");
         for axis in &axes {
@@ -307,7 +342,7 @@ fn notes(cell: &Cell<'_>) -> Vec<String> {
 }
 
 /// Writes the resources that the functions of each set-up used, as means over its cells.
-fn functions(html: &mut String, cells: &[&Cell<'_>]) {
+fn functions(html: &mut String, cells: &[&Cell<'_>], scale: &str) {
     let mut sums: BTreeMap<(&str, &str), (f64, u64, u32)> = BTreeMap::new();
     for cell in cells {
         let setup = cell.first.point.get(SETUP).map_or("", String::as_str);
@@ -322,7 +357,7 @@ fn functions(html: &mut String, cells: &[&Cell<'_>]) {
         return;
     }
     let head = ["Set-up", "Function", "Mean processor time, s", "Largest memory, MB"];
-    start(html, "Resources of functions, from their start", &head);
+    start(html, "Resources of functions, from their start", scale, &head);
     for ((setup, id), (processor, memory, count)) in sums {
         let memory = if memory > 0 { number(memory as f64 / 1e6) } else { String::new() };
         let _ = writeln!(
@@ -341,8 +376,7 @@ mod tests {
     use super::*;
     use crate::{
         driver::Measured,
-        experiment::Claim,
-        outline::Outline,
+        experiment::{Claim, Further},
         plan::Offered,
         report::tests::{measured, record},
     };
@@ -353,12 +387,13 @@ mod tests {
         )
         .unwrap();
         let published: Published =
-            toml::from_str("title = 'Rates'\nsource = 'F'\ncolumns = ['MB/s']\nrows = { a = ['12.3'] }")
+            toml::from_str("title = 'Rates'\nsource = 'F'\nvalue = 'MB/s'\ncolumns = ['MB/s']\nrows = { a = ['12.3'] }\ncells = { a = { setup = 'a' }, 'MB/s' = {} }")
                 .unwrap();
         let outline = Outline {
             description: "How fast?".to_owned(),
             scale: 0.1,
             repeats: 3,
+            further: None,
             claims: vec![claim],
             published: vec![published],
         };
@@ -383,6 +418,10 @@ mod tests {
             "<td>2.00</td><td>2.00 – 2.00</td><td>≥ 1.5</td><td class=\"text\">about 2</td><td>3</td><td class=\"holds\">holds</td>",
             "Published: Rates (F)",
             "<td>a</td><td>12.3</td>",
+            "<title>published: 12.3</title>",
+            "strokes: published",
+            "<caption>Claims (scale 0.1)</caption>",
+            "<caption>Measurements (scale 0.1)</caption>",
             "disturbed: 3 of 3, 6 stalls",
             "<p class=\"quiet\">Player: dash.js 1 in &lt;2&gt;</p>",
             "3 measurements were disturbed",
@@ -395,11 +434,24 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_whose_interval_stayed_wide_is_marked() {
+        let mut run = run();
+        let outline = run.outlines.get_mut("cold").unwrap();
+        outline.further = Some(Further { max: 10, half_width: 0.05 });
+        assert!(page(&run).contains("How fast? 3 to 10 times each") && page(&run).contains("<td>3</td>"));
+        for (number, (_, record)) in run.records.iter_mut().enumerate() {
+            record.measured.as_mut().unwrap().bytes *= 1 + number as u64;
+        }
+        assert!(page(&run).contains("<td>3, wider than ± 5.00 %</td>"), "{}", page(&run));
+    }
+
+    #[test]
     fn a_fit_has_a_plot_and_its_saturated_cells() {
         let mut run = run();
         let claim =
             toml::from_str("text = 'proportional'\nvalue = 'MB/s'\nfit = 'R × S × B'\nat_least = 0.98");
-        run.outlines.get_mut("cold").unwrap().claims = vec![claim.unwrap()];
+        let outline = run.outlines.get_mut("cold").unwrap();
+        (outline.claims, outline.published) = (vec![claim.unwrap()], Vec::new());
         let cells = [(1.0, 1), (2.0, 2), (4.0, 4), (9.0, 5)];
         run.records = (0..3)
             .flat_map(|repeat| {

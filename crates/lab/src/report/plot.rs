@@ -37,6 +37,16 @@ pub(super) struct Series<'a> {
     pub(super) name: &'a str,
     /// Positions with their values, in order.
     pub(super) points: Vec<(f64, Mean)>,
+    /// Positions with published figures.
+    pub(super) published: Vec<(f64, f64)>,
+}
+
+/// A bar of a plot.
+pub(super) struct Bar<'a> {
+    pub(super) name: &'a str,
+    pub(super) mean: Mean,
+    /// The published figure, if there is one.
+    pub(super) published: Option<f64>,
 }
 
 /// Returns the class of the colour of a series.
@@ -69,13 +79,16 @@ fn largest<'a>(means: impl Iterator<Item = &'a Mean>) -> f64 {
     means.map(|(mean, half_width)| mean + half_width.unwrap_or(0.0)).fold(0.0, f64::max)
 }
 
-/// Draws lines over positions that are spread evenly, with the intervals of their points.
+/// Draws lines over positions that are spread evenly, with the intervals of their points. Hollow
+/// points are published.
 pub(super) fn lines(series: &[Series<'_>], label: &str) -> String {
     let mut positions: Vec<f64> =
         series.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x)).collect();
     positions.sort_by(f64::total_cmp);
     positions.dedup();
-    let top = round_up(largest(series.iter().flat_map(|line| line.points.iter().map(|(_, mean)| mean))));
+    let published = series.iter().flat_map(|line| line.published.iter().map(|(_, figure)| *figure));
+    let measured = largest(series.iter().flat_map(|line| line.points.iter().map(|(_, mean)| mean)));
+    let top = round_up(published.fold(measured, f64::max));
     let step = (WIDTH - LEFT - 2.0 * EDGE) / (positions.len().max(2) - 1) as f64;
     let x = |position: f64| {
         let index = positions.iter().position(|known| known.total_cmp(&position).is_eq()).unwrap_or(0);
@@ -117,17 +130,22 @@ pub(super) fn lines(series: &[Series<'_>], label: &str) -> String {
                 y(*mean)
             );
         }
+        for (at, figure) in &line.published {
+            let _ = write!(svg, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\"/>", x(*at), y(*figure));
+        }
         svg.push_str("</g>");
     }
     svg + "</svg>"
 }
 
-/// Draws a bar for each name, with its interval and its number.
-pub(super) fn bars(rows: &[(&str, Mean)], label: &str) -> String {
-    let most = largest(rows.iter().map(|(_, mean)| mean));
+/// Draws a bar for each name, with its interval and its number. A stroke across it is the published
+/// figure.
+pub(super) fn bars(rows: &[Bar<'_>], label: &str) -> String {
+    let measured = largest(rows.iter().map(|row| &row.mean));
+    let most = rows.iter().filter_map(|row| row.published).fold(measured, f64::max);
     let scale = (WIDTH - NAMES - NUMBERS) / if most > 0.0 { most } else { 1.0 };
     let mut svg = open(ROW * rows.len() as f64 + EDGE, label);
-    for (index, (name, (mean, half_width))) in rows.iter().enumerate() {
+    for (index, Bar { name, mean: (mean, half_width), published }) in rows.iter().enumerate() {
         let top = ROW * index as f64 + EDGE / 2.0;
         let base = top + 14.0;
         let width = (scale * mean).max(1.0);
@@ -149,6 +167,17 @@ pub(super) fn bars(rows: &[(&str, Mean)], label: &str) -> String {
             let high = NAMES + scale * (mean + half_width);
             let _ = write!(svg, "<path class=\"interval\" d=\"M{low:.1} {:.1}H{high:.1}\"/>", top + 10.0);
             end = end.max(high);
+        }
+        if let Some(figure) = published {
+            let at = NAMES + scale * figure;
+            let _ = write!(
+                svg,
+                "<path class=\"interval\" stroke-width=\"3\" d=\"M{at:.1} {top:.1}V{:.1}\"><title>published: {}\
+                 </title></path>",
+                top + 20.0,
+                number(*figure)
+            );
+            end = end.max(at);
         }
         let _ = write!(
             svg,
@@ -188,23 +217,40 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_their_values_and_stay_in_the_plot() {
-        let svg = bars(&[("a & b", (2.0, Some(1.0))), ("c", (1.0, None)), ("d", (0.0, None))], "x");
+        let bar = |name, mean, published| Bar { name, mean, published };
+        let rows = [
+            bar("a & b", (2.0, Some(1.0)), None),
+            bar("c", (1.0, None), Some(3.0)),
+            bar("d", (0.0, None), None),
+        ];
+        let svg = bars(&rows, "x");
         let width = (WIDTH - NAMES - NUMBERS) / 3.0;
         assert!(svg.contains(&format!("width=\"{:.1}\"", 2.0 * width)), "{svg}");
         assert!(svg.contains(&format!("width=\"{width:.1}\"")) && svg.contains("width=\"1.0\""), "{svg}");
         assert!(svg.contains("a &amp; b"), "{svg}");
+        // The published figure is as long as the longest bar with its interval.
+        assert!(
+            svg.contains(&format!("d=\"M{:.1} ", WIDTH - NUMBERS)) && svg.contains("published: 3.00"),
+            "{svg}"
+        );
     }
 
     #[test]
     fn lines_stand_at_the_positions_of_all_series() {
         let series = [
-            Series { name: "a", points: vec![(1.0, (5.0, None)), (50.0, (10.0, None))] },
-            Series { name: "b", points: vec![(10.0, (0.0, Some(1.0)))] },
+            Series {
+                name: "a",
+                points: vec![(1.0, (5.0, None)), (50.0, (10.0, None))],
+                published: vec![(1.0, 10.0)],
+            },
+            Series { name: "b", points: vec![(10.0, (0.0, Some(1.0)))], published: Vec::new() },
         ];
         let svg = lines(&series, "x");
         // Three positions: the middle one belongs to the second series.
         let middle = LEFT + EDGE + (WIDTH - LEFT - 2.0 * EDGE) / 2.0;
         assert!(svg.contains(&format!("points=\"{middle:.1},{:.1}\"", HEIGHT - BELOW)), "{svg}");
         assert!(svg.contains(&format!(",{:.1}\"", EDGE)), "the largest value is at the top: {svg}");
+        let published = format!("cx=\"{:.1}\" cy=\"{EDGE:.1}\" r=\"4.5\"", LEFT + EDGE);
+        assert!(svg.contains(&published), "{published}: {svg}");
     }
 }

@@ -1,8 +1,8 @@
 //! A plot of measured values over the offered load, both on logarithmic axes.
 
 use super::{
+    fit::ClaimFit,
     plot::{BELOW, EDGE, HEIGHT, LEFT, WIDTH, escaped, number, open},
-    scaling::Scaling,
 };
 use std::fmt::Write as _;
 
@@ -40,9 +40,9 @@ impl LogAxis {
 }
 
 /// Draws the cells of a fit, the saturated ones hollow, and the line that was fitted.
-pub(super) fn scatter(scaling: &Scaling, label: &str) -> String {
-    let offered: Vec<f64> = scaling.cells.iter().map(|cell| cell.offered).collect();
-    let values: Vec<f64> = scaling.cells.iter().map(|cell| cell.value.mean).collect();
+pub(super) fn scatter(fit: &ClaimFit, label: &str) -> String {
+    let offered: Vec<f64> = fit.cells.iter().map(|cell| cell.offered).collect();
+    let values: Vec<f64> = fit.cells.iter().map(|cell| cell.value.mean).collect();
     // The last number is wider than the edge.
     let x = LogAxis::of(&offered, [LEFT + EDGE, WIDTH - 2.0 * EDGE]);
     let y = LogAxis::of(&values, [HEIGHT - BELOW, EDGE]);
@@ -68,17 +68,17 @@ pub(super) fn scatter(scaling: &Scaling, label: &str) -> String {
         );
     }
     let _ = write!(svg, "<g class=\"series-1\" stroke=\"currentColor\" stroke-width=\"1.5\">");
-    if let Some([from, to]) = line(scaling, &y) {
+    if let Some([from, to]) = line(fit, &y) {
         let _ = write!(
             svg,
             "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>",
             x.at(from),
-            y.at(scaling.factor.mean * from),
+            y.at(fit.factor.mean * from),
             x.at(to),
-            y.at(scaling.factor.mean * to)
+            y.at(fit.factor.mean * to)
         );
     }
-    for cell in &scaling.cells {
+    for cell in &fit.cells {
         let fill = if cell.is_saturated { "none" } else { "currentColor" };
         let _ = write!(
             svg,
@@ -92,24 +92,24 @@ pub(super) fn scatter(scaling: &Scaling, label: &str) -> String {
 }
 
 /// Returns the part of the offered loads over which the line stays in the plot.
-fn line(scaling: &Scaling, y: &LogAxis) -> Option<[f64; 2]> {
-    let [low, high] = y.powers.map(|power| 10_f64.powi(power) / scaling.factor.mean);
-    let from = scaling.cells.first()?.offered.max(low);
-    let to = scaling.cells.last()?.offered.min(high);
-    (scaling.factor.mean > 0.0 && from < to).then_some([from, to])
+fn line(fit: &ClaimFit, y: &LogAxis) -> Option<[f64; 2]> {
+    let [low, high] = y.powers.map(|power| 10_f64.powi(power) / fit.factor.mean);
+    let from = fit.cells.first()?.offered.max(low);
+    let to = fit.cells.last()?.offered.min(high);
+    (fit.factor.mean > 0.0 && from < to).then_some([from, to])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::scaling::OfferedCell;
+    use crate::report::fit::OfferedCell;
     use latemux_load::report::Estimate;
 
     fn estimate(mean: f64) -> Estimate {
         Estimate { count: 1, mean, deviation: None, half_width: None }
     }
 
-    fn scaling(cells: &[(f64, f64, bool)]) -> Scaling {
+    fn fit(cells: &[(f64, f64, bool)]) -> ClaimFit {
         let cell = |(offered, value, is_saturated): &(f64, f64, bool)| OfferedCell {
             name: "a < b".to_owned(),
             requests: 1.0,
@@ -119,12 +119,12 @@ mod tests {
             processors: 0.5,
             is_saturated: *is_saturated,
         };
-        Scaling { factor: estimate(0.5), cells: cells.iter().map(cell).collect() }
+        ClaimFit { factor: estimate(0.5), cells: cells.iter().map(cell).collect() }
     }
 
     #[test]
     fn cells_lie_on_the_line_until_they_are_saturated() {
-        let svg = scatter(&scaling(&[(2.0, 1.0, false), (200.0, 100.0, false), (2000.0, 100.0, true)]), "x");
+        let svg = scatter(&fit(&[(2.0, 1.0, false), (200.0, 100.0, false), (2000.0, 100.0, true)]), "x");
         assert_eq!(
             (svg.matches("fill=\"currentColor\"><title>").count(), svg.matches("fill=\"none\"").count()),
             (2, 1)
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_plot_without_values_is_empty() {
-        let svg = scatter(&scaling(&[(0.0, 0.0, true)]), "x");
+        let svg = scatter(&fit(&[(0.0, 0.0, true)]), "x");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        assert!(!scatter(&scaling(&[]), "x").contains("circle"));
+        assert!(!scatter(&fit(&[]), "x").contains("circle"));
     }
 }

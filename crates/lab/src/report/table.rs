@@ -3,9 +3,13 @@
 use super::plot::escaped;
 use std::fmt::Write as _;
 
-/// Starts a table in a frame in which it can be scrolled.
-pub(super) fn start(html: &mut String, caption: &str, head: &[&str]) {
-    let caption = escaped(caption);
+/// Starts a table in a frame in which it can be scrolled. The caption states the scale of what was
+/// measured.
+pub(super) fn start(html: &mut String, caption: &str, scale: &str, head: &[&str]) {
+    let caption = escaped(&match scale {
+        "" => caption.to_owned(),
+        scale => format!("{caption} ({scale})"),
+    });
     let _ = writeln!(
         html,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n\

@@ -10,6 +10,9 @@ pub(super) fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::RequestRate => rate(measured.requests),
         Quantity::ByteRate => rate(measured.bytes).map(|bytes| bytes / 1e6),
         Quantity::Latency => Some(measured.latency),
+        Quantity::LatencyMedian => measured.latency_median,
+        Quantity::LatencyP99 => measured.latency_p99,
+        Quantity::FirstByte => measured.first_byte,
         Quantity::StartUp => measured.startup,
         Quantity::StartUpMedian => measured.startup_median,
         Quantity::StorageRequests => Some(measured.storage_requests as f64),
@@ -20,11 +23,53 @@ pub(super) fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::LinkBytes => Some(megabytes(measured.link_bytes)),
         Quantity::StorageConnections => Some(measured.storage_connections as f64),
         Quantity::Efficiency => measured.efficiency(),
+        Quantity::WireEfficiency => measured.wire_efficiency(),
         Quantity::Cached => Some(megabytes(measured.cached)),
+        Quantity::CacheHits => measured.cache_hit_ratio(),
+        Quantity::OriginBytes => Some(megabytes(measured.origin.sent)),
+        Quantity::OriginRequests => Some(measured.origin.storage_requests as f64),
+        Quantity::OriginRead => Some(megabytes(measured.origin.storage_bytes)),
+        Quantity::Joins => Some(measured.origin.joins as f64),
         Quantity::OriginTime => {
             (measured.bytes > 0).then(|| measured.origin_time() * 1e9 / measured.bytes as f64)
         }
         Quantity::HitRatio => measured.hit_ratio(),
         Quantity::HitRatioByLru => Some(measured.hit_ratio()? / measured.lru.filter(|lru| *lru > 0.0)?),
+        Quantity::StorageRequestsByModel => {
+            measured.model_requests.map(|stated| by_model(measured.storage_requests, stated))
+        }
+        Quantity::StorageBytesByModel => {
+            measured.model_bytes.map(|stated| by_model(measured.storage_bytes, stated))
+        }
+    }
+}
+
+/// Returns a count divided by that of the model. If the model states none, each one that was
+/// counted is one too many.
+fn by_model(counted: u64, stated: u64) -> f64 {
+    if stated == 0 { 1.0 + counted as f64 } else { counted as f64 / stated as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_compared_with_those_of_the_model() {
+        let measured = |counted, stated| Measured {
+            storage_requests: counted,
+            storage_bytes: 2 * counted,
+            model_requests: stated,
+            model_bytes: stated,
+            ..Measured::default()
+        };
+        let both = |counted, stated| {
+            let measured = measured(counted, stated);
+            [Quantity::StorageRequestsByModel, Quantity::StorageBytesByModel].map(|of| value(of, &measured))
+        };
+        assert_eq!(both(6, Some(4)), [Some(1.5), Some(3.0)]);
+        assert_eq!(both(0, Some(0)), [Some(1.0), Some(1.0)]);
+        assert_eq!(both(1, Some(0)), [Some(2.0), Some(3.0)]);
+        assert_eq!(both(6, None), [None, None]);
     }
 }

@@ -1,7 +1,7 @@
 //! Verdicts: what the results say about a claim.
 
 use super::{
-    scaling::{self, Scaling},
+    fit::{self, ClaimFit},
     value::value,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub struct JudgedClaim {
     /// The number of blocks that have a value.
     pub blocks: usize,
     /// The fit, if the claim is about one.
-    pub scaling: Option<Scaling>,
+    pub fit: Option<ClaimFit>,
 }
 
 /// The verdict about a claim.
@@ -55,6 +55,19 @@ impl Verdict {
 /// values.
 type Block<'a> = BTreeMap<&'a BTreeMap<String, String>, f64>;
 
+impl JudgedClaim {
+    /// Returns half of the width of the interval as a share of the mean. It is infinite if there is
+    /// only one value, or if only the mean is 0.
+    pub fn half_width(&self) -> Option<f64> {
+        let [mean, low, high] = self.interval?;
+        if self.blocks < 2 {
+            return Some(f64::INFINITY);
+        }
+        let half = (high - low) / 2.0;
+        Some(if half > 0.0 { half / mean.abs() } else { 0.0 })
+    }
+}
+
 /// Decides a claim of an experiment.
 ///
 /// Each block gives one value. A claim with `against` compares cells within the block: the value
@@ -64,13 +77,14 @@ type Block<'a> = BTreeMap<&'a BTreeMap<String, String>, f64>;
 /// Student's t over blocks: for ratios and efficiencies of the logarithm, for fits of the logarithm
 /// of the unexplained share.
 pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> JudgedClaim {
-    let own = records.iter().filter(|(_, record)| record.experiment == experiment);
-    let (values, interval, scaling) = if claim.fit.is_some() {
+    let own = current(experiment, records);
+    let own = own.iter().copied();
+    let (values, interval, fit) = if claim.fit.is_some() {
         let chosen = own.filter(|(_, record)| has(&record.point, &claim.of));
         let chosen: Vec<(usize, &Record)> = chosen.map(|(machine, record)| (*machine, record)).collect();
-        let (values, scaling) = scaling::fit(claim, &chosen);
-        let interval = scaling::interval(&values);
-        (values, interval, scaling)
+        let (values, fit) = fit::fit(claim, &chosen);
+        let interval = fit::interval(&values);
+        (values, interval, fit)
     } else {
         let values = of_blocks(claim, own);
         let is_ratio =
@@ -92,7 +106,16 @@ pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)
         }
         _ => Verdict::Open,
     };
-    JudgedClaim { claim: claim.clone(), verdict, interval, blocks: values.len(), scaling }
+    JudgedClaim { claim: claim.clone(), verdict, interval, blocks: values.len(), fit }
+}
+
+/// Returns the records of an experiment. Of the keys of one point on one machine, only the last
+/// measured one counts: the others are results of an earlier program.
+fn current<'a>(experiment: &str, records: &'a [(usize, Record)]) -> Vec<&'a (usize, Record)> {
+    let own = || records.iter().filter(|(_, record)| record.experiment == experiment);
+    let last: BTreeMap<(usize, &BTreeMap<String, String>), &String> =
+        own().map(|(machine, record)| ((*machine, &record.point), &record.key)).collect();
+    own().filter(|(machine, record)| last.get(&(*machine, &record.point)) == Some(&&record.key)).collect()
 }
 
 /// Returns the value of a claim in each block that has one.
@@ -111,8 +134,11 @@ fn of_blocks<'a>(claim: &Claim, records: impl Iterator<Item = &'a (usize, Record
 fn of_block(claim: &Claim, block: &Block<'_>) -> Option<f64> {
     let chosen = block.iter().filter(|(point, _)| has(point, &claim.of));
     let Some(against) = &claim.against else {
-        let values = chosen.map(|(_, value)| *value);
-        return if claim.at_least.is_some() { values.reduce(f64::min) } else { values.reduce(f64::max) };
+        // The excess is above 0 outside of the bounds.
+        let least = claim.at_least.unwrap_or(f64::NEG_INFINITY);
+        let most = claim.at_most.unwrap_or(f64::INFINITY);
+        let excess = |value: f64| (least - value).max(value - most);
+        return chosen.map(|(_, value)| *value).max_by(|one, other| excess(*one).total_cmp(&excess(*other)));
     };
     let pairs: Vec<(f64, f64)> = chosen
         .filter_map(|(point, value)| {
@@ -198,6 +224,31 @@ mod tests {
     }
 
     #[test]
+    fn results_of_an_earlier_program_do_not_count() {
+        let claim = claim(Some("b"), Some(1.5), None);
+        let mut records = blocks(&[(9, 1), (9, 1), (9, 1), (9, 1)]);
+        let later = blocks(&[(2, 1), (2, 1), (2, 1)]).into_iter().map(|(machine, record)| {
+            let key = format!("{}-later", record.key);
+            (machine, Record { key, ..record })
+        });
+        records.extend(later);
+        let judged = decide(&claim, "cold", &records);
+        assert_eq!((judged.blocks, judged.interval.map(|[mean, ..]| mean.round())), (3, Some(2.0)));
+    }
+
+    #[test]
+    fn the_width_of_an_interval_is_a_share_of_its_mean() {
+        let width = |values: &[(u64, u64)]| {
+            decide(&claim(Some("b"), Some(1.0), None), "cold", &blocks(values)).half_width()
+        };
+        assert_eq!(width(&[]), None);
+        assert_eq!(width(&[(9, 1)]), Some(f64::INFINITY));
+        assert!(width(&[(9, 1), (9, 1), (9, 1)]).unwrap() < 1e-9);
+        // Student's t of two values: 12.7 times the standard error.
+        assert!(width(&[(9, 1), (8, 1)]).unwrap() > 0.5);
+    }
+
+    #[test]
     fn fewer_than_three_blocks_decide_nothing() {
         assert_eq!(verdict_of(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1)]), Verdict::Open);
         assert_eq!(verdict_of(&claim(Some("b"), Some(1.0), None), &[(9, 1), (9, 1), (9, 1)]), Verdict::Holds);
@@ -242,13 +293,13 @@ mod tests {
         let verdict = |factors| decide(&fit, "cold", &offered(factors));
         let exact = verdict([1.0, 1.0, 1.0, 1.0]);
         assert_eq!((exact.verdict, exact.blocks), (Verdict::Holds, 3));
-        let scaling = exact.scaling.unwrap();
+        let fitted = exact.fit.unwrap();
         // 100, 101 and 102 in three blocks.
-        assert!((scaling.factor.mean - 101.0).abs() < 0.01 && scaling.cells.len() == 4, "{scaling:?}");
+        assert!((fitted.factor.mean - 101.0).abs() < 0.01 && fitted.cells.len() == 4, "{fitted:?}");
         assert_eq!(verdict([1.0, 3.0, 0.3, 1.0]).verdict, Verdict::Contradicts);
         let two = &offered([1.0; 4])[..8];
         assert_eq!(decide(&fit, "cold", two).verdict, Verdict::Open);
-        assert_eq!(decide(&fit, "cold", &blocks(&[(1, 1), (1, 1), (1, 1)])).scaling, None);
+        assert_eq!(decide(&fit, "cold", &blocks(&[(1, 1), (1, 1), (1, 1)])).fit, None);
     }
 
     #[test]
@@ -261,5 +312,10 @@ mod tests {
         let values = [(4_000_000, 1_000_000), (4_000_000, 1_000_000), (4_000_000, 1_000_000)];
         assert_eq!(verdict_of(&all(0.5), &values), Verdict::Holds);
         assert_eq!(verdict_of(&all(0.6), &values), Verdict::Contradicts);
+        // With two bounds, either of them may be the one that a cell misses.
+        let between = |least, most| Claim { at_most: Some(most), ..all(least) };
+        assert_eq!(verdict_of(&between(0.5, 2.0), &values), Verdict::Holds);
+        assert_eq!(verdict_of(&between(0.5, 1.9), &values), Verdict::Contradicts);
+        assert_eq!(verdict_of(&between(0.6, 2.0), &values), Verdict::Contradicts);
     }
 }

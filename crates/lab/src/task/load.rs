@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error,
-    content::{CopiedPaths, Paths},
+    content::{Choice, CopiedPaths, Paths},
     function::exponent,
     nbmp,
     process::{Process, command},
@@ -37,8 +37,8 @@ pub(super) fn run(
     let format = parameter("format");
     let copies = task.parameters.get("copies").and_then(|copies| copies.parse::<usize>().ok());
     let urls = |format: &str| -> Result<CopiedPaths, Error> {
-        let duration = task.parameters.get("segment-duration").map(String::as_str);
-        let mut paths = Paths::read(&place.content, parameter("title"), format, duration)?;
+        let choice = Choice::of(&task.parameters);
+        let mut paths = Paths::read(&place.content, parameter("title"), format, &choice)?;
         if let Some(segments) = task.parameters.get("segments").and_then(|segments| segments.parse().ok()) {
             paths.segments.truncate(segments);
         }
@@ -74,11 +74,14 @@ pub(super) fn run(
     let stated = |name: &str| task.parameters.get(name).map(|value| format!("--{name}={value}"));
     let flags = ["requests", "rate", "duration", "ramp", "streams", "chunk", "competing", "abr"];
     arguments.extend(flags.into_iter().filter_map(stated));
+    let steps = parameter("steps").split_whitespace().map(|step| format!("--step={step}"));
+    arguments.extend(steps);
     arguments.extend(exponent(parameter("popularity")).map(|exponent| format!("--zipf={exponent}")));
     // Each block makes random choices of its own.
     let repeat = task.id.rsplit_once("-r").and_then(|(_, repeat)| repeat.parse::<u32>().ok());
     arguments.extend(repeat.map(|repeat| format!("--seed={repeat}")));
-    if arguments[0] == "--single" && stated("requests").is_none() && stated("duration").is_none() {
+    let ends = ["requests", "duration", "steps"].iter().any(|name| task.parameters.contains_key(*name));
+    if arguments[0] == "--single" && !ends {
         arguments.push(format!("--requests={}", urls.len()));
     }
     let measured_from = wall_clock();

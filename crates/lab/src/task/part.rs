@@ -52,6 +52,9 @@ pub struct Response {
     pub status: u16,
     /// The bytes of the body.
     pub body: u64,
+    /// The bytes of the head and the body.
+    #[serde(default)]
+    pub wire: u64,
     /// The outcome of the cache: `HIT`, `MISS`, or nothing.
     pub cache: String,
     /// The path with its query.

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     Error,
-    content::Paths,
-    function::runs,
+    content::{Choice, Paths},
+    function::starts,
     nbmp,
     process::{Process, adopt_descendants, command, last_line, wait_for_children},
 };
@@ -64,10 +64,10 @@ impl Played {
         let invalid = |why: &str| Error::invalid(format!("{}: {why}", path.display()));
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
         let played: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
-        let runs = runs(&task.parameters) as usize;
+        let starts = starts(&task.parameters) as usize;
         let found = played.startups.iter().filter(|delay| **delay > 0.0).count();
-        if found != runs || played.startups.len() != runs {
-            return Err(invalid(&format!("expected {runs} start-up delays above 0, found {found}")));
+        if found != starts || played.startups.len() != starts {
+            return Err(invalid(&format!("expected {starts} start-up delays above 0, found {found}")));
         }
         Ok(played)
     }
@@ -102,7 +102,7 @@ pub(super) fn run(
     let script = script.ok_or_else(|| lacking("a player runs only in `latemux lab run`"))?;
     let parameter = |name: &str| task.parameters.get(name).map_or("", String::as_str);
     let own = place.own(&task.id);
-    let paths = Paths::read(&place.content, parameter("title"), parameter("format"), None)?;
+    let paths = Paths::read(&place.content, parameter("title"), parameter("format"), &Choice::default())?;
     let is_warm = parameter("before") == "same";
     if is_warm {
         fill(&paths.segments, input, &own, place, stop)?;
@@ -114,7 +114,7 @@ pub(super) fn run(
     let log = own.join("output.log");
     let mut node = command(Path::new("node"));
     node.arg(script).arg("--manifest").arg(format!("http://{input}{}", paths.manifest));
-    node.arg("--runs").arg(runs(&task.parameters).to_string()).arg("--out").arg(own.join(RESULTS));
+    node.arg("--runs").arg(starts(&task.parameters).to_string()).arg("--out").arg(own.join(RESULTS));
     node.args(is_warm.then_some("--warm-up")).env("TMPDIR", own.join("temporary"));
     let output = fs::File::create(&log).map_err(|error| Error::file(&log, &error))?;
     // Some processes of Chromium outlive the one that started them.
@@ -161,7 +161,7 @@ mod tests {
         let task = Task {
             id: "player".to_owned(),
             function: Function::Player,
-            parameters: BTreeMap::from([("runs".to_owned(), "2".to_owned())]),
+            parameters: BTreeMap::from([("starts".to_owned(), "2".to_owned())]),
             inputs: Vec::new(),
             outputs: Vec::new(),
         };

@@ -14,8 +14,8 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// The longest time for a reading that is followed by others. A task must end soon after SIGINT.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// The source bytes of an origin until some time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The counters of an origin at some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sources {
     /// The time in seconds since 1970.
@@ -24,6 +24,25 @@ pub struct Sources {
     pub used: u64,
     /// The bytes of media that were read from storage.
     pub read: u64,
+    /// The counters beside them.
+    #[serde(default)]
+    pub counters: Counters,
+}
+
+/// Counters of an origin, from its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counters {
+    /// The bytes of bodies that were sent to clients.
+    pub sent: u64,
+    /// The requests to storage.
+    pub storage_requests: u64,
+    /// The bytes of bodies that storage sent.
+    pub storage_bytes: u64,
+    /// The waits for work that another request had started.
+    pub joins: u64,
+    /// The bytes that the caches of source bytes and segments keep, which can also shrink.
+    pub cached: u64,
 }
 
 /// Readings of the metrics of an origin.
@@ -57,23 +76,40 @@ impl Readings {
     /// Reads the metrics. Keeps the reading only if it differs from the last one.
     fn read(&mut self, patience: Duration) {
         let text = http::get(self.admin, "/metrics", patience);
-        let Some((used, read)) = text.and_then(|text| parse(&text)) else {
+        let Some(state) = text.and_then(|text| parse(&text)) else {
             return;
         };
-        if self.all.last().is_none_or(|last| (last.used, last.read) != (used, read)) {
-            self.all.push(Sources { time: wall_clock(), used, read });
+        if self.all.last().is_none_or(|last| Sources { time: 0.0, ..*last } != state) {
+            self.all.push(Sources { time: wall_clock(), ..state });
         }
     }
 }
 
-/// Finds the source bytes that were used and read in metrics in the text format of Prometheus.
-fn parse(metrics: &str) -> Option<(u64, u64)> {
+/// Finds the counters in metrics in the text format of Prometheus. The time is not set.
+fn parse(metrics: &str) -> Option<Sources> {
     let value = |name: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("} "))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
-    let used = value("latemux_media_used_bytes_total{")?;
-    Some((used, value("latemux_storage_read_bytes_total{kind=\"media\"")?))
+    let sum = |name: &str, label: &str| -> u64 {
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+        let lines =
+            lines.filter_map(|line| line.split_once("} ")).filter(|(labels, _)| labels.contains(label));
+        lines.filter_map(|(_, number)| number.split_whitespace().next()?.parse::<u64>().ok()).sum()
+    };
+    let cached = |cache: &str| sum("latemux_cache_bytes", &format!("cache=\"{cache}\""));
+    Some(Sources {
+        time: 0.0,
+        used: value("latemux_media_used_bytes_total{")?,
+        read: value("latemux_storage_read_bytes_total{kind=\"media\"")?,
+        counters: Counters {
+            sent: sum("latemux_response_bytes_total", ""),
+            storage_requests: sum("latemux_storage_requests_total", ""),
+            storage_bytes: sum("latemux_storage_read_bytes_total", ""),
+            joins: sum("latemux_cache_joins_total", ""),
+            cached: cached("range") + cached("segment"),
+        },
+    })
 }
 
 #[cfg(test)]
@@ -84,8 +120,16 @@ mod tests {
     fn bytes_are_found_among_other_metrics() {
         let text = "HTTP/1.0 200 OK\r\n\r\n# TYPE latemux_media_used_bytes counter\n\
                     latemux_media_used_bytes_total{} 12\nlatemux_storage_read_bytes_total{kind=\"index\"} 7\n\
-                    latemux_storage_read_bytes_total{kind=\"media\"} 34\n# EOF\n";
-        assert_eq!(parse(text), Some((12, 34)));
+                    latemux_storage_read_bytes_total{kind=\"media\"} 34\n\
+                    latemux_response_bytes_total{protocol=\"dash\",class=\"media\"} 5\n\
+                    latemux_response_bytes_total{protocol=\"hls\",class=\"media\"} 6\n\
+                    latemux_storage_requests_total{kind=\"media\"} 3\n\
+                    latemux_cache_joins_total{cache=\"range\",tier=\"memory\"} 2\n\
+                    latemux_cache_bytes{cache=\"range\",tier=\"memory\"} 40\n\
+                    latemux_cache_bytes{cache=\"segment\",tier=\"memory\"} 50\n\
+                    latemux_cache_bytes{cache=\"index\",tier=\"memory\"} 60\n# EOF\n";
+        let counters = Counters { sent: 11, storage_requests: 3, storage_bytes: 41, joins: 2, cached: 90 };
+        assert_eq!(parse(text), Some(Sources { time: 0.0, used: 12, read: 34, counters }));
         assert_eq!(parse(&text.replace("media\"", "other\"")), None);
     }
 }

@@ -4,7 +4,7 @@ use super::value::value;
 use crate::{
     driver::{Measured, Record},
     experiment::{Claim, Quantity},
-    model::fit::{Fit, through_origin},
+    model::fit::{Fit, proportional},
 };
 use latemux_load::report::Estimate;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const LEAST_UNEXPLAINED: f64 = 1e-12;
 
 /// The fit of a claim, and the cells to which it belongs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scaling {
+pub struct ClaimFit {
     /// The factor: the value for each MB/s of requests per second × segment duration × bit rate.
     pub factor: Estimate,
     /// The cells, those with the smallest offered load first.
@@ -57,7 +57,7 @@ type Block<'a> = Vec<Point<'a>>;
 
 /// Fits the values of each block by itself, without its saturated cells. Returns the coefficient of
 /// determination of each block, and the fit over all of them.
-pub(super) fn fit(claim: &Claim, records: &[(usize, &Record)]) -> (Vec<f64>, Option<Scaling>) {
+pub(super) fn fit(claim: &Claim, records: &[(usize, &Record)]) -> (Vec<f64>, Option<ClaimFit>) {
     let mut blocks: BTreeMap<(usize, u32), Block<'_>> = BTreeMap::new();
     for (machine, record) in records {
         if let Some(point) = point(claim.value, record) {
@@ -66,9 +66,9 @@ pub(super) fn fit(claim: &Claim, records: &[(usize, &Record)]) -> (Vec<f64>, Opt
     }
     let fits: Vec<Fit> = blocks.values().filter_map(of_block).collect();
     let factors: Vec<f64> = fits.iter().map(|fit| fit.factor).collect();
-    let scaling = Estimate::of(&factors)
-        .map(|factor| Scaling { factor, cells: cells(claim, blocks.values().flatten()) });
-    (fits.iter().map(|fit| fit.r_squared).collect(), scaling)
+    let fit = Estimate::of(&factors)
+        .map(|factor| ClaimFit { factor, cells: cells(claim, blocks.values().flatten()) });
+    (fits.iter().map(|fit| fit.r_squared).collect(), fit)
 }
 
 fn point(quantity: Quantity, record: &Record) -> Option<Point<'_>> {
@@ -86,7 +86,7 @@ fn served(measured: &Measured) -> f64 {
 
 fn of_block(block: &Block<'_>) -> Option<Fit> {
     let below = block.iter().filter(|point| !point.is_saturated);
-    through_origin(&below.map(|point| (point.offered, point.value)).collect::<Vec<_>>())
+    proportional(&below.map(|point| (point.offered, point.value)).collect::<Vec<_>>())
 }
 
 fn cells<'a>(claim: &Claim, points: impl Iterator<Item = &'a Point<'a>>) -> Vec<OfferedCell> {
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn fitted(records: &[Record]) -> (Vec<f64>, Option<Scaling>) {
+    fn fitted(records: &[Record]) -> (Vec<f64>, Option<ClaimFit>) {
         fit(&claim(), &records.iter().map(|record| (0, record)).collect::<Vec<_>>())
     }
 
@@ -168,14 +168,11 @@ mod tests {
     #[test]
     fn a_saturated_cell_is_not_fitted() {
         for (last, is_saturated) in [(1.0, false), (0.96, false), (0.94, true), (0.2, true)] {
-            let (coefficients, scaling) = fitted(&blocks(last, 0.5));
-            let scaling = scaling.unwrap();
-            assert_eq!(scaling.cells.last().unwrap().is_saturated, is_saturated, "{last}");
-            assert_eq!(
-                scaling.cells.iter().filter(|cell| cell.is_saturated).count(),
-                usize::from(is_saturated)
-            );
-            assert!((scaling.factor.mean - 0.5).abs() < 0.02, "{scaling:?}");
+            let (coefficients, fit) = fitted(&blocks(last, 0.5));
+            let fit = fit.unwrap();
+            assert_eq!(fit.cells.last().unwrap().is_saturated, is_saturated, "{last}");
+            assert_eq!(fit.cells.iter().filter(|cell| cell.is_saturated).count(), usize::from(is_saturated));
+            assert!((fit.factor.mean - 0.5).abs() < 0.02, "{fit:?}");
             assert!(
                 coefficients.len() == 3 && coefficients.iter().all(|one| *one > 0.99),
                 "{coefficients:?}"

@@ -1,0 +1,195 @@
+//! A cost model: the requests to storage, and the bytes from it, for the requests of one client.
+//!
+//! Storage is asked for the index of a title, unless something keeps it, and for media. The rows of
+//! the model state the first, for each combination of the stored files and what is kept. What has
+//! no row is refused.
+
+mod files;
+mod published;
+
+pub use files::{Files, MediaFile};
+pub use published::{Class, Protocol, manifest as published_manifest, segment as published_segment};
+
+use crate::{
+    Error,
+    experiment::Layout,
+    function::{Function, Parameters},
+};
+
+/// The bytes that the origin reads at the start of an MP4, in search of its `moov`.
+const START: u64 = 64 << 10;
+
+/// The bytes that the origin reads at the start of a media file, to check that an index MP4 belongs
+/// to it.
+const CHECK: u64 = 16 << 10;
+
+/// The things that are kept between storage and the packager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing.
+    Nothing,
+    /// Server manifests, by a cache.
+    Manifests,
+    /// Server manifests and index MP4s, by a cache.
+    Indexes,
+    /// The index of the title, by the origin.
+    InOrigin,
+}
+
+/// Requests to storage and the bytes of their responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The number of requests.
+    pub requests: u64,
+    /// The bytes of bodies, if they follow from the sizes of files.
+    pub bytes: Option<u64>,
+}
+
+/// The requests of one client that the model covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    kept: Kept,
+    layout: Layout,
+    format: String,
+    /// The number of requests for one URL and its class; `None` for all segments once.
+    single: Option<(u64, Class)>,
+}
+
+impl Load {
+    /// Finds the row of the model for a cell, which consists of these functions.
+    ///
+    /// # Errors
+    /// If the model has no row for it. The error is the reason.
+    pub fn of<'a>(
+        functions: &(impl Iterator<Item = (Function, &'a Parameters)> + Clone),
+    ) -> Result<Self, Error> {
+        let all = |function| {
+            let own = functions.clone().filter(move |(of, _)| *of == function);
+            own.map(|(_, parameters)| parameters).collect::<Vec<_>>()
+        };
+        let (&[origin], &[load]) = (&all(Function::Origin)[..], &all(Function::Load)[..]) else {
+            return Err(refused("set-ups without exactly one origin and a load"));
+        };
+        let stated = |name: &str| load.get(name).map(String::as_str);
+        if stated("rendition") == Some("low") {
+            return Err(refused("the lowest rendition"));
+        }
+        if stated("copies").is_some() || stated("connections") != Some("1") {
+            return Err(refused("several titles or connections, which share reads"));
+        }
+        let layout: Layout =
+            stated("title").and_then(|title| title.rsplit('/').next()).unwrap_or("").parse()?;
+        if layout == Layout::Fmp4 {
+            return Err(refused("fragmented files without index MP4s"));
+        }
+        let kept = kept(origin, &all(Function::Cache), layout)?;
+        if kept != Kept::Nothing && stated("before") != Some("same") {
+            return Err(refused("caches that are empty at first: it needs before = 'same'"));
+        }
+        let count = stated("requests").and_then(|count| count.parse().ok());
+        let single = match (stated("kind"), stated("class"), count) {
+            (Some("single"), class, Some(count)) => {
+                Some((count, if class == Some("manifest") { Class::Manifest } else { Class::Segment }))
+            }
+            (Some("list"), _, None) if stated("duration").is_none() && stated("steps").is_none() => None,
+            _ => return Err(refused("loads whose number of requests is not known beforehand")),
+        };
+        Ok(Self { kept, layout, format: stated("format").unwrap_or_default().to_owned(), single })
+    }
+
+    /// Returns the cost for a title with these files and this number of segments.
+    pub fn cost(&self, files: &Files, segments: u64) -> Cost {
+        let index = index(self.layout, self.kept, files);
+        match self.single {
+            Some((count, Class::Manifest)) => {
+                Cost { requests: count * index.0, bytes: Some(count * index.1) }
+            }
+            // The first segment has another size than the mean.
+            Some((count, Class::Segment)) => Cost { requests: count * (index.0 + 1), bytes: None },
+            None => Cost {
+                requests: segments * (index.0 + 1),
+                bytes: media(self.layout, &self.format, files).map(|media| segments * index.1 + media),
+            },
+        }
+    }
+
+    /// Returns true if the model also states bytes.
+    pub fn has_bytes(&self, files: usize) -> bool {
+        match self.single {
+            Some((_, class)) => class == Class::Manifest,
+            None => {
+                let file = MediaFile { size: 0, samples: 0, moov: 0, index: 0 };
+                media(self.layout, &self.format, &Files { ism: 0, media: vec![file; files] }).is_some()
+            }
+        }
+    }
+}
+
+fn refused(what: &str) -> Error {
+    Error::invalid(format!("the cost model has no row for {what}"))
+}
+
+/// Finds what is kept, from the configuration of the origin and the caches of a cell.
+fn kept(origin: &Parameters, caches: &[&Parameters], layout: Layout) -> Result<Kept, Error> {
+    let text = origin.get("config").map_or("", String::as_str);
+    let configuration: toml::Table =
+        toml::from_str(text).map_err(|error| Error::invalid(format!("config: {}", error.message())))?;
+    let is_zero = |table: &str, name: &str| {
+        let value = configuration.get(table).and_then(|table| table.get(name));
+        value.and_then(toml::Value::as_str) == Some("0")
+    };
+    if !is_zero("cache", "memory") || origin.contains_key("cache-memory") {
+        return Err(refused("origins that keep media"));
+    }
+    let mut kept = if is_zero("memory", "index") { Kept::Nothing } else { Kept::InOrigin };
+    for cache in caches {
+        let by_cache = match cache.get("mode").map_or("", String::as_str) {
+            "off" => continue,
+            "ism" => Kept::Manifests,
+            "meta" if layout.is_indexed() => Kept::Indexes,
+            "meta" => Kept::Manifests,
+            mode => return Err(refused(&format!("caches with mode = '{mode}'"))),
+        };
+        if kept == Kept::Nothing {
+            kept = by_cache;
+        }
+    }
+    Ok(kept)
+}
+
+/// Returns the requests and bytes with which the origin reads the index of a title once.
+fn index(layout: Layout, kept: Kept, files: &Files) -> (u64, u64) {
+    let count = files.media.len() as u64;
+    let sum = |of: &dyn Fn(&MediaFile) -> u64| files.media.iter().map(of).sum::<u64>();
+    let checks = sum(&|file| CHECK.min(file.size));
+    let (requests, bytes) = match layout.is_indexed() {
+        true => (2 * count, checks + sum(&|file| file.index)),
+        // `moov` is at the end.
+        false => (2 * count, sum(&|file| START.min(file.size) + file.moov)),
+    };
+    match kept {
+        Kept::Nothing => (requests + 1, bytes + files.ism),
+        Kept::Manifests => (requests, bytes),
+        Kept::Indexes => (count, checks),
+        Kept::InOrigin => (0, 0),
+    }
+}
+
+/// Returns the bytes of media that all segments of a format read. Video and audio are interleaved,
+/// so a segment of either reads the range in which its samples lie. In fragments, this range is
+/// shorter by a part that depends on how segments are cut; it is not derived.
+fn media(layout: Layout, format: &str, files: &Files) -> Option<u64> {
+    let largest = files.media.iter().map(|file| file.samples).max()?;
+    match (format, files.media.len()) {
+        _ if layout.is_fragmented() => None,
+        // Muxed segments overlap by a part that is not derived.
+        ("hls" | "hds", 1) => None,
+        // Audio comes from the first file.
+        ("hls", _) => Some(largest + files.media.first()?.samples),
+        ("dash", _) | ("smooth", 1) => Some(2 * largest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
