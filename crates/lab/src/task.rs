@@ -272,3 +272,21 @@ fn wait_until(most: Duration, stop: &AtomicBool, mut is_true: impl FnMut() -> bo
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_in_which_nginx_reports_a_full_disk_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines =
+            ["pwritev() \"x\" failed (28: No space left on device)", "\"x\" has written only 8 of 53"];
+        for line in lines {
+            fs::write(folder.path().join("error.log"), format!("[notice] start\n[crit] {line}\n")).unwrap();
+            assert_eq!(disk_error(folder.path()), Some(format!("[crit] {line}")));
+        }
+        fs::write(folder.path().join("error.log"), "[notice] start\n").unwrap();
+        assert_eq!(disk_error(folder.path()), None);
+    }
+}

@@ -26,24 +26,22 @@ impl Received {
     }
 }
 
-fn receive(mut stream: TcpStream) -> Option<Received> {
+fn receive(stream: &mut TcpStream) -> Option<Received> {
     let mut bytes = Vec::new();
-    let received = loop {
+    loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let lines = head.lines().filter_map(|line| line.split_once(": "));
             let lines = lines.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
             let received = Received { lines, body: body.to_owned() };
             if body.len() >= received.header("content-length").parse().unwrap_or(0) {
-                break received;
+                return Some(received);
             }
         }
         let mut piece = [0; 4096];
         let count = stream.read(&mut piece).ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(&piece[..count]);
-    };
-    let _ = stream.write_all(b"HTTP/1.1 403 x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-    Some(received)
+    }
 }
 
 /// Starts a server that refuses all requests.
@@ -52,8 +50,12 @@ fn stand_in() -> (SocketAddr, Receiver<Received>) {
     let address = listener.local_addr().unwrap();
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        for received in listener.incoming().flatten().filter_map(receive) {
-            let _ = sender.send(received);
+        for mut stream in listener.incoming().flatten() {
+            // The test looks for the request as soon as its client has got the answer.
+            if let Some(received) = receive(&mut stream) {
+                let _ = sender.send(received);
+            }
+            let _ = stream.write_all(b"HTTP/1.1 403 x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
         }
     });
     (address, receiver)
