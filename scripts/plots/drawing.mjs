@@ -1,6 +1,7 @@
 // Draws panels of lines as one SVG, which fits light and dark pages.
 
-/** @typedef {{x: number, low: number, median: number, high: number, model: number | null}} Point */
+/** @typedef {{model: number | null, refined: number | null}} Models */
+/** @typedef {{x: number, low: number, median: number, high: number} & Models} Point */
 /** @typedef {{name: string, points: Point[]}} Series */
 /** @typedef {{title: string, series: Series[]}} Panel */
 
@@ -55,7 +56,7 @@ export function drawing(title, panels) {
 /** @param {Panel} panel */
 function draw({ title, series }) {
   const all = series.flatMap((line) => line.points);
-  const top = end(Math.max(0, ...all.map((point) => Math.max(point.high, point.model ?? 0))));
+  const top = end(Math.max(0, ...all.map((point) => Math.max(point.high, point.model ?? 0, point.refined ?? 0))));
   const positions = [...new Set(all.map((point) => point.x))].sort((one, other) => one - other);
   const most = Math.max(1, ...positions);
   const x = (value) => LEFT + 8 + ((WIDTH - LEFT - RIGHT - 16) * value) / most;
@@ -73,9 +74,11 @@ function draw({ title, series }) {
   );
   const lines = series.map(({ points }, index) => {
     const path = (value) => points.map((point) => `${at(x(point.x))},${at(y(value(point)))}`).join(" ");
-    const model = points.every((point) => point.model !== null)
-      ? `<polyline stroke-dasharray="4 3" points="${path((point) => point.model ?? 0)}"/>`
-      : "";
+    const predicted = (value, dashes) =>
+      points.length > 0 && points.every((point) => value(point) !== null)
+        ? `<polyline stroke-dasharray="${dashes}" points="${path(value)}"/>`
+        : "";
+    const model = predicted((point) => point.model, "5 3") + predicted((point) => point.refined, "1 3");
     const marks = points.map(
       (point) =>
         `<path d="M${at(x(point.x))} ${at(y(point.low))}V${at(y(point.high))}"/>` +

@@ -5,8 +5,8 @@
 //! ([`crate::selection::SampleOrder::Priority`]) play although others are missing.
 //!
 //! Samples of scalable video keep their lower layers if higher ones are missing. In order of
-//! importance, layers that lie apart return to their samples. In decode order, the last sample may
-//! be cut off within a higher layer.
+//! importance, detached layers return to their samples. In decode order, the last sample may be cut
+//! off within a higher layer.
 
 use crate::segment::layers::{lowest_layer, nal_length_size};
 use bytes::{BufMut, Bytes};
@@ -191,7 +191,7 @@ struct TrackSamples<'a> {
 
 /// The bytes of a sample that are left.
 struct Left<'a> {
-    /// Without the layers that lie apart. `None` if they are missing.
+    /// The sample without its detached layers. `None` if it is missing.
     sample: Option<&'a [u8]>,
     /// True if the sample is cut off behind its lowest layer.
     is_cut: bool,
@@ -371,7 +371,7 @@ impl<'a> LayerReader<'a> {
         Some(Self { info, at, sample: 0 })
     }
 
-    /// Returns the offset and the size of each layer of the next sample that lies apart.
+    /// Returns the offset and the size of each detached layer of the next sample.
     fn next(&mut self, bytes: &[u8]) -> Vec<(u32, u32)> {
         let end = self.at.saturating_add(self.info.size(self.sample));
         let info = bytes.get(self.at..end).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The cells: combinations of a line and of the settings of streams.
 
 use latemux_link::network::Congestion;
-use latemux_streams::model::{Link, Streams};
+use latemux_streams::model::{self, Link, Streams};
 use std::time::Duration;
 
 /// The number of bytes of a chunk that is a whole download: one request over one connection.
@@ -56,6 +56,25 @@ impl Cell {
         Streams { count: f64::from(self.streams), chunk, gap: f64::from(self.gap) / 1000.0 }
     }
 
+    /// Returns the rate in bytes per second that the refined model predicts. It has no loss and no
+    /// other downloads.
+    pub(crate) fn refined(&self) -> f64 {
+        model::refined::rate(&self.link(), &self.streams())
+    }
+
+    /// Returns true if the assumptions of the published model hold without loss. Either must:
+    ///
+    /// - The model predicts the whole bandwidth, so that the link alone decides.
+    /// - A chunk fits into its stream's share of the queue. It then takes one round trip, whatever
+    ///   the window of the connection is, and nothing is rounded up. In addition, two streams or
+    ///   more share the link: equation 3 gives a chunk half the time that the link takes to send
+    ///   one chunk of each stream, and a single chunk takes the whole of it.
+    pub(crate) fn is_as_published(&self) -> bool {
+        let (link, streams) = (self.link(), self.streams());
+        let fits = model::round_trips(&streams, model::queue_share(&link, &streams)) <= 1.0;
+        model::rate(&link, &streams) >= link.bandwidth || fits && self.streams > 1
+    }
+
     pub(crate) fn millis(millis: u32) -> Duration {
         Duration::from_millis(u64::from(millis))
     }
@@ -98,13 +117,13 @@ pub(crate) fn full() -> Vec<Cell> {
                 cells.extend((0..=4).map(|step| Cell { rtt: 50 * step, ..base }));
                 cells.extend((1..5).map(|streams| Cell { streams, ..base }));
                 cells.extend(CHUNKS.map(|chunk| Cell { chunk, ..base }));
-                cells.extend([0, 70, 140].map(|gap| Cell { gap, ..base }));
+                cells.extend([0, 70, 140, 220].map(|gap| Cell { gap, ..base }));
                 let beside = Cell { competing: 2, gap: 0, ..base };
                 cells.extend((1..=4).map(|competing| Cell { competing, ..base }));
                 cells.extend((1..=4).map(|competing| Cell { competing, ..beside }));
                 cells.extend((1..5).map(|streams| Cell { streams, ..beside }));
                 cells.extend(CHUNKS.map(|chunk| Cell { chunk, ..beside }));
-                cells.extend([70, 140].map(|gap| Cell { gap, ..beside }));
+                cells.extend([70, 140, 220].map(|gap| Cell { gap, ..beside }));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Measures request–response streams beside the published model: `make bench-streams ROWS=quick`,
 //! or `ROWS=full` for all cells, each in three rounds (560 cells, about 22 minutes on two cores).
 //! `ROWS=storage` measures long reads of distant storage, and `ROWS=line` the throughput that the
-//! simulated lines carry.
+//! simulated lines carry. `ROWS=stored` measures nothing and judges the measurements in
+//! `docs/streams/`.
 //!
 //! Server and client are hosts with network namespaces of their own, between which a line has a
 //! rate, a round-trip time, a queue and losses. The server is nginx, the client is that of
@@ -22,7 +23,7 @@ use latemux_link::network::Enclosure;
 use latemux_testmedia::process::tool;
 use std::{fs, path::Path, process::ExitCode};
 
-const ROWS: [&str; 4] = ["quick", "full", "storage", "line"];
+const ROWS: [&str; 5] = ["quick", "full", "storage", "line", "stored"];
 
 fn main() -> ExitCode {
     let rows = std::env::var("ROWS").unwrap_or_default();
@@ -35,6 +36,9 @@ fn main() -> ExitCode {
     if rows.is_empty() {
         println!("make bench-streams runs these rows: {}", ROWS.join(" "));
         return ExitCode::SUCCESS;
+    }
+    if rows == ["stored"] {
+        return code(measure::judge_stored());
     }
     if tool("nginx").is_none() {
         println!("SKIPPED {} rows: nginx is not installed (make tools)", rows.len());
@@ -51,12 +55,14 @@ fn main() -> ExitCode {
         "quick" => measure::run(&enclosure, &cells::quick(), 1),
         "full" => measure::run(&enclosure, &cells::full(), 3),
         "storage" => storage::run(&enclosure),
+        "stored" => measure::judge_stored(),
         _ => line::run(&enclosure),
     });
-    match passed.fold(true, |all, passed| all & passed) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    code(passed.fold(true, |all, passed| all & passed))
+}
+
+fn code(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Writes a file of results over that of an earlier run.

@@ -7,7 +7,7 @@ use crate::{
     server::{FILE, Server},
 };
 use latemux_client::http::{AllowedHosts, Client, ClientOptions, Network as Sockets, Trust};
-use latemux_link::network::{Enclosure, Line, Network};
+use latemux_link::network::{Congestion, Enclosure, Line, Network};
 use latemux_load::{
     results::{Recorder, fairness},
     run::{Competing, CompetingPlan, Popularity, Shard, SinglePlan, run_single},
@@ -16,6 +16,8 @@ use latemux_streams::{ChunkTimeout, Settings, model};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
+    fs,
+    path::Path,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -59,6 +61,15 @@ pub(crate) fn run(enclosure: &Enclosure, cells: &[Cell], rounds: u64) -> bool {
     judge(&medians(&all))
 }
 
+/// Judges the measurements that the documentation draws. Returns false if an expectation does not
+/// hold.
+pub(crate) fn judge_stored() -> bool {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/streams/measurements.csv");
+    let text = fs::read_to_string(path).unwrap();
+    let all: Vec<Measured> = text.lines().skip(1).map(Measured::read).collect();
+    judge(&medians(&all))
+}
+
 /// Measures cells, several at a time, and returns the measurements by cell and round.
 fn measure_all(enclosure: &Enclosure, cells: &[Cell], rounds: u64) -> Vec<Measured> {
     let jobs = (1..=rounds).flat_map(|round| cells.iter().enumerate().map(move |cell| (cell, round)));
@@ -84,6 +95,33 @@ const HEADER: &str = "congestion,rate_kbit_s,rtt_ms,queue_ms,loss_permille,chunk
                       competing,round,goodput_kbit_s,model_kbit_s,ratio,timeouts,duplicated_bytes,fairness";
 
 impl Measured {
+    /// Reads a row that [`Self::row`] has written.
+    fn read(row: &str) -> Self {
+        let fields: Vec<&str> = row.split(',').collect();
+        let number = |at: usize| fields[at].parse::<u32>().unwrap();
+        let rate = |at: usize| f64::from(number(at)) * 125.0;
+        let congestion = Congestion::ALL.into_iter().find(|congestion| congestion.name() == fields[0]);
+        Self {
+            cell: Cell {
+                rate: number(1),
+                rtt: number(2),
+                queue: number(3),
+                loss: number(4),
+                chunk: number(5).into(),
+                streams: number(6),
+                gap: number(7),
+                competing: number(8),
+                congestion: congestion.unwrap(),
+            },
+            round: number(9).into(),
+            goodput: rate(10),
+            model: rate(11),
+            timeouts: number(13).into(),
+            duplicated: number(14).into(),
+            fairness: fields[15].parse().ok(),
+        }
+    }
+
     fn row(&self) -> String {
         let Cell { rate, rtt, queue, loss, chunk, streams, gap, competing, congestion } = self.cell;
         let kbit = |rate: f64| rate / 125.0;
@@ -105,7 +143,7 @@ fn predicted(cell: &Cell) -> f64 {
     let link = cell.link();
     let rate = match cell.is_plain() {
         true => model::tcp_rate(&link),
-        false => model::with_loss(&link, &cell.streams()).rate,
+        false => model::lossy_rate(&link, &cell.streams()),
     };
     rate.min(link.bandwidth)
 }

@@ -8,9 +8,9 @@
 //! this order. With the information it keeps the decode order; without it, it would take the order
 //! of the `mdat`.
 //!
-//! The bytes of a sample must follow each other (§8.7.4). Layers of a sample that lie apart are
-//! therefore not part of it. Its auxiliary information states them: for each layer, 32 bits of
-//! offset from the start of the `moof`, and 32 bits of size.
+//! The bytes of a sample must be contiguous (§8.7.4). Detached layers are therefore not part of
+//! their sample. Its auxiliary information states them: for each layer, 32 bits of offset from the
+//! start of the `moof`, and 32 bits of size.
 
 use super::fragment::{FragmentSize, FragmentSpec, Layout, mdat_header};
 use crate::{
@@ -31,19 +31,19 @@ use std::ops::Range;
 /// A fragment to write whose samples lie in another order than they are decoded.
 #[derive(Debug, Clone, Copy)]
 pub struct ReorderedSpec<'a> {
-    /// The fragment. Its samples are in decode order, without the layers that lie apart.
+    /// The fragment. Its samples are in decode order, without their detached layers.
     pub fragment: FragmentSpec<'a>,
     /// The positions in decode order of the samples, in the order of the `mdat`. Each sample occurs
-    /// once, and then once more for each of its layers that lie apart.
+    /// once, and then once more for each of its detached layers.
     pub order: &'a [u32],
     /// For each sample in decode order, its importance: 0 is the highest.
     pub importance: &'a [u8],
-    /// Sizes in bytes of the layers that lie apart, in the order of the `mdat`: those of the second
+    /// Sizes in bytes of the detached layers, in the order of the `mdat`: those of the second
     /// and all later times that a sample occurs in `order`.
     pub layers: &'a [u32],
 }
 
-/// Most layers of one sample that can lie apart.
+/// Most detached layers of one sample.
 pub const MAX_LAYERS: usize = 31;
 
 /// Appends `moof` and the start of the `mdat` to `out`: its header and the auxiliary information of
@@ -88,13 +88,13 @@ pub fn reordered_fragment(spec: &ReorderedSpec<'_>, out: &mut Vec<u8>) -> Result
 struct Places {
     /// The offset of each sample, in decode order.
     samples: Vec<u64>,
-    /// The layers that lie apart, in the order of the `mdat`.
+    /// The detached layers, in the order of the `mdat`.
     layers: Vec<Layer>,
     /// Size in bytes of all samples and layers.
     bytes: u64,
 }
 
-/// A layer that lies apart from its sample.
+/// A detached layer.
 struct Layer {
     /// Position of the sample in decode order.
     sample: usize,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_lie_apart_are_stated_with_their_samples() {
+    fn detached_layers_are_stated_with_their_samples() {
         let samples = [sample(10, 0), sample(20, 0), sample(30, 0)];
         // Two layers of sample 1, and one of sample 0, lie behind all samples.
         let (out, size) = write_layers(&samples, &[0, 1, 2, 1, 0, 1], &[7, 5, 6]).unwrap();

@@ -4,10 +4,13 @@
 //! (nal_unit_header_svc_extension() of ISO/IEC 14496-10). Only the media holds them, so it is read
 //! before the response starts.
 //!
-//! The base layers of all samples come first, and then, layer by layer, the enhancement layers. The
-//! bytes of a sample must follow each other, so its runs hold the base layer of each sample, which
-//! is a complete access unit. Enhancement layers lie behind them in the `mdat`, and the auxiliary
-//! information of their samples states where ([`latemux_isobmff::emit::ReorderedSpec`]).
+//! The base layers of sync samples come first, and all other layers are ordered by priority_id. If
+//! the encoder does not set it, all base layers come before all enhancement layers.
+//!
+//! The bytes of a sample must be contiguous (ISO/IEC 14496-12 §8.7.4), so a sample holds only its
+//! base layer, which is a complete access unit. Enhancement layers are detached: they are in the
+//! `mdat` without belonging to a sample. The auxiliary information of their samples states where
+//! ([`latemux_isobmff::emit::ReorderedSpec`]).
 
 use super::{cmaf::prioritised_head, priority::most_important_first};
 use crate::{PackError, part::Part};
@@ -56,7 +59,7 @@ impl LayeredMedia {
     /// [`PackError::TooLarge`] for too many samples, or for 2 GiB and more.
     pub(crate) fn segment(mut self, media: &[u8]) -> Result<Bytes, PackError> {
         let mut pieces = self.pieces(media);
-        let importance = rank(&mut pieces, &self.samples);
+        let importance = set_importance(&mut pieces, &self.samples);
         let ranks: Vec<u8> = pieces.iter().map(|piece| piece.importance).collect();
         let sorted = most_important_first(&ranks);
         let sorted = || sorted.iter().filter_map(|&position| pieces.get(position as usize));
@@ -92,7 +95,7 @@ impl LayeredMedia {
             pieces.extend(layers.iter().zip(ends).map(|(layer, end)| Piece {
                 sample: number,
                 is_first: layer.start == 0,
-                rank: layer.rank,
+                priority: layer.priority,
                 importance: 0,
                 bytes: start + layer.start..start + end,
             }));
@@ -109,18 +112,19 @@ struct Piece {
     sample: u32,
     /// True for the lowest layer of the sample.
     is_first: bool,
-    rank: Rank,
+    priority: LayerPriority,
     importance: u8,
     /// Its bytes in the media of the segment.
     bytes: Range<usize>,
 }
 
-/// The order of layers, the most important first: by priority_id, dependency_id, quality_id and
-/// temporal_id, and then references before other pictures. If an encoder sets no priority_id, all
-/// frames of the base layer come before any enhancement layer.
+/// The priority of a layer. The most important layers come first: by priority_id, dependency_id,
+/// quality_id and temporal_id, and then references before other pictures. If an encoder sets no
+/// priority_id, all base layers come before any enhancement layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Rank {
-    priority: u8,
+struct LayerPriority {
+    /// priority_id.
+    id: u8,
     dependency: u8,
     quality: u8,
     temporal: u8,
@@ -128,14 +132,14 @@ struct Rank {
 }
 
 /// Sets the importance of pieces: 0 for the lowest layer of a sync sample, and higher numbers for
-/// the ranks that occur. Returns the importance of the lowest layer of each sample.
-fn rank(pieces: &mut [Piece], samples: &[Sample]) -> Vec<u8> {
-    let mut ranks: Vec<u32> = pieces.iter().map(|piece| piece.rank.key()).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
+/// the priorities that occur. Returns the importance of the lowest layer of each sample.
+fn set_importance(pieces: &mut [Piece], samples: &[Sample]) -> Vec<u8> {
+    let mut keys: Vec<u32> = pieces.iter().map(|piece| piece.priority.key()).collect();
+    keys.sort_unstable();
+    keys.dedup();
     let mut first = Vec::with_capacity(samples.len());
     for piece in pieces {
-        let place = ranks.binary_search(&piece.rank.key()).unwrap_or_else(|place| place);
+        let place = keys.binary_search(&piece.priority.key()).unwrap_or_else(|place| place);
         let is_sync = samples.get(piece.sample as usize).is_some_and(|sample| sample.sync);
         if !(is_sync && piece.is_first) {
             piece.importance = u8::try_from(place + 1).unwrap_or(u8::MAX);
@@ -152,28 +156,28 @@ fn rank(pieces: &mut [Piece], samples: &[Sample]) -> Vec<u8> {
 struct LayerStart {
     /// Offset in bytes of its first NAL unit.
     start: usize,
-    rank: Rank,
+    priority: LayerPriority,
 }
 
 /// Returns the layers of a sample, the lowest first: there is always one. NAL units that belong to
 /// no layer, such as parameter sets, stay with the slices before them, or with the lowest layer. A
-/// rank is never lower than that of the layer below, which the layer needs.
+/// priority_id is never lower than that of the layer below, which the layer needs.
 fn layers_of(sample: &[u8], nal_length_size: usize) -> Vec<LayerStart> {
-    let mut layers = vec![LayerStart { start: 0, rank: Rank::default() }];
+    let mut layers = vec![LayerStart { start: 0, priority: LayerPriority::default() }];
     let mut is_empty = true;
     let mut prefix = None;
     for (start, unit) in nal_units(sample, nal_length_size) {
-        let rank = match unit.first().map_or(0, |header| header & 0x1f) {
+        let priority = match unit.first().map_or(0, |header| header & 0x1f) {
             PREFIX => {
-                prefix = Rank::read(unit);
+                prefix = LayerPriority::read(unit);
                 continue;
             }
             SLICE | PARTITION_A | IDR_SLICE => {
                 let is_unreferenced = unit.first().is_some_and(|header| header >> 5 & 3 == 0);
-                Rank { is_unreferenced, ..prefix.take().unwrap_or_default() }
+                LayerPriority { is_unreferenced, ..prefix.take().unwrap_or_default() }
             }
-            EXTENSION_SLICE => match Rank::read(unit) {
-                Some(rank) => rank,
+            EXTENSION_SLICE => match LayerPriority::read(unit) {
+                Some(priority) => priority,
                 None => continue,
             },
             _ => continue,
@@ -181,24 +185,24 @@ fn layers_of(sample: &[u8], nal_length_size: usize) -> Vec<LayerStart> {
         let count = layers.len();
         let Some(last) = layers.last_mut() else { continue };
         if is_empty {
-            last.rank = rank;
+            last.priority = priority;
             is_empty = false;
-        } else if rank.layer() > last.rank.layer() && count <= MAX_LAYERS {
-            let rank = Rank { priority: rank.priority.max(last.rank.priority), ..rank };
-            layers.push(LayerStart { start, rank });
+        } else if priority.layer() > last.priority.layer() && count <= MAX_LAYERS {
+            let id = priority.id.max(last.priority.id);
+            layers.push(LayerStart { start, priority: LayerPriority { id, ..priority } });
         }
     }
     layers
 }
 
-impl Rank {
+impl LayerPriority {
     /// Reads nal_unit_header_svc_extension(). Returns `None` for a NAL unit of another extension,
     /// and for one that is cut off.
     fn read(unit: &[u8]) -> Option<Self> {
         let &[header, priority, layer, temporal] = unit.first_chunk()?;
         // svc_extension_flag.
         (priority & 0x80 != 0).then_some(Self {
-            priority: priority & 0x3f,
+            id: priority & 0x3f,
             dependency: layer >> 4 & 7,
             quality: layer & 0xf,
             temporal: temporal >> 5,
@@ -206,9 +210,9 @@ impl Rank {
         })
     }
 
-    /// Returns a number by which ranks are ordered.
+    /// Returns a number by which priorities are ordered.
     fn key(self) -> u32 {
-        let of_layer = [self.priority, self.dependency << 4 | self.quality, self.temporal];
+        let of_layer = [self.id, self.dependency << 4 | self.quality, self.temporal];
         of_layer
             .into_iter()
             .chain([self.is_unreferenced.into()])

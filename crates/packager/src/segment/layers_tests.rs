@@ -15,12 +15,12 @@ fn header(priority: u8, dependency: u8, quality: u8, temporal: u8) -> [u8; 3] {
     [0x80 | priority, dependency << 4 | quality, temporal << 5]
 }
 
-fn rank(priority: u8, dependency: u8, quality: u8, temporal: u8) -> Rank {
-    Rank { priority, dependency, quality, temporal, is_unreferenced: false }
+fn priority(id: u8, dependency: u8, quality: u8, temporal: u8) -> LayerPriority {
+    LayerPriority { id, dependency, quality, temporal, is_unreferenced: false }
 }
 
-fn layers(units: &[Vec<u8>]) -> Vec<(usize, Rank)> {
-    layers_of(&units.concat(), 2).into_iter().map(|layer| (layer.start, layer.rank)).collect()
+fn layers(units: &[Vec<u8>]) -> Vec<(usize, LayerPriority)> {
+    layers_of(&units.concat(), 2).into_iter().map(|layer| (layer.start, layer.priority)).collect()
 }
 
 #[test]
@@ -45,11 +45,15 @@ fn each_layer_begins_with_its_first_slice() {
         filler,
     ];
     let start = |count: usize| units[..count].concat().len();
-    let expected = [(0, rank(2, 0, 0, 1)), (start(6), rank(5, 0, 1, 1)), (start(8), rank(9, 1, 0, 1))];
+    let expected =
+        [(0, priority(2, 0, 0, 1)), (start(6), priority(5, 0, 1, 1)), (start(8), priority(9, 1, 0, 1))];
     assert_eq!(layers(&units), expected);
     // Without a prefix, the base layer has the values 0.
-    assert_eq!(layers(&[slice]), [(0, rank(0, 0, 0, 0))]);
-    assert_eq!(layers(&[unit(0, 1, &[])]), [(0, Rank { is_unreferenced: true, ..Rank::default() })]);
+    assert_eq!(layers(&[slice]), [(0, priority(0, 0, 0, 0))]);
+    assert_eq!(
+        layers(&[unit(0, 1, &[])]),
+        [(0, LayerPriority { is_unreferenced: true, ..LayerPriority::default() })]
+    );
 }
 
 #[test]
@@ -60,21 +64,21 @@ fn what_is_no_layer_stays_with_the_slices_before_it() {
     for other in
         [unit(3, 20, &[0, 0x10, 0]), unit(3, 20, &header(0, 0, 0, 3)), vec![0, 2, 20, 0x80], unit(3, 19, &[])]
     {
-        assert_eq!(layers(&[slice(), other.clone()]), [(0, Rank::default())], "{other:?}");
+        assert_eq!(layers(&[slice(), other.clone()]), [(0, LayerPriority::default())], "{other:?}");
     }
     // A track of enhancement layers alone.
-    assert_eq!(layers(&[unit(3, 20, &header(4, 1, 0, 2))]), [(0, rank(4, 1, 0, 2))]);
+    assert_eq!(layers(&[unit(3, 20, &header(4, 1, 0, 2))]), [(0, priority(4, 1, 0, 2))]);
     // A length beyond the sample.
     let mut long = [slice(), unit(3, 20, &header(0, 1, 0, 0))].concat();
     long.pop();
-    assert_eq!(layers(&[long]), [(0, Rank::default())]);
-    assert_eq!(layers(&[]), [(0, Rank::default())]);
+    assert_eq!(layers(&[long]), [(0, LayerPriority::default())]);
+    assert_eq!(layers(&[]), [(0, LayerPriority::default())]);
 }
 
 #[test]
 fn a_layer_never_comes_before_the_one_below() {
     let units = [unit(3, 14, &header(7, 0, 0, 0)), unit(3, 1, &[]), unit(3, 20, &header(1, 1, 0, 0))];
-    assert_eq!(layers(&units)[1].1, rank(7, 1, 0, 0));
+    assert_eq!(layers(&units)[1].1, priority(7, 1, 0, 0));
 }
 
 #[test]

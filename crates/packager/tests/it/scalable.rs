@@ -5,7 +5,7 @@
 
 use crate::{
     player::{BASE, fetch},
-    priority::{Segment, TARGET, assert_file, decode},
+    priority::{Frames, Segment, TARGET, assert_file, decode, decode_all},
 };
 use bytes::Bytes;
 use latemux_index::media::TrackKind;
@@ -91,130 +91,186 @@ fn temporal_layers_that_are_cut_off_play_what_arrived() {
 
 /// A segment of video with two spatial layers, and how both decoders show it.
 struct Spatial {
+    what: String,
     segment: Segment,
+    /// The init segment of the same samples with the sample entry `avc1`. ffmpeg has no decoder for
+    /// the others.
+    avc_init: Vec<u8>,
     openh264: OpenH264,
     samples: Vec<Vec<u8>>,
-    base: std::collections::BTreeMap<i64, String>,
+    base: Frames,
     highest: Vec<Option<Picture>>,
 }
 
+/// A sample edge, or the end of a layer: what is left if the segment is cut off there.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    /// Number of bytes of the segment.
+    len: usize,
+    /// Number of samples whose base layer is left.
+    kept: usize,
+    /// Number of samples whose enhancement layer is left.
+    layers: usize,
+}
+
 impl Spatial {
-    fn new(temporal: u32) -> Option<Self> {
+    fn new(temporal: u32, entry: Entry) -> Option<Self> {
         let openh264 = OpenH264::find()?;
-        let file = openh264.mp4(2, temporal, Entry::Avc1);
-        let segment = Segment::fetch(&mut Origin::open(&[file], TARGET), 1);
+        let fetch = |entry| {
+            let file = openh264.mp4(2, temporal, entry);
+            Segment::fetch(&mut Origin::open(&[file], TARGET), 1)
+        };
+        let what = format!("scalable-{temporal}-{entry:?}");
+        let segment = fetch(entry);
+        let avc_init = fetch(Entry::Avc1).init;
+        assert_eq!(avc_init == segment.init, entry == Entry::Avc1, "{what}");
         let samples = samples(&segment.plain);
-        let (base, problems) = decode("scalable-plain", &[&segment.init[..], &segment.plain].concat());
-        assert_eq!((base.len(), problems.as_str()), (samples.len(), ""));
+        let (base, problems) = decode(&what, &[&avc_init[..], &segment.plain].concat());
+        assert_eq!((base.len(), problems.as_str()), (samples.len(), ""), "{what}");
         let highest = openh264.decode(samples.iter().map(Vec::as_slice));
         assert!(highest.iter().all(|picture| picture.as_ref().is_some_and(|picture| picture.width == 320)));
-        Some(Self { segment, openh264, samples, base, highest })
+        Some(Self { what, segment, avc_init, openh264, samples, base, highest })
     }
 
-    /// Asserts that all is shown that the first `len` bytes of the prioritised segment hold.
-    fn assert_cut(&self, len: usize, kept: usize, layers: usize) {
+    /// Returns a restored file with an init segment that ffmpeg has a decoder for.
+    fn decodable(&self, restored: &[u8]) -> Vec<u8> {
+        let fragments = restored.strip_prefix(&self.segment.init[..]).unwrap();
+        [&self.avc_init[..], fragments].concat()
+    }
+
+    /// Returns the file that is restored from the first `len` bytes of the prioritised segment.
+    fn restored(&self, Edge { kept, layers, .. }: Edge, len: usize) -> Bytes {
         let cut = Bytes::copy_from_slice(&self.segment.prioritised[..len]);
         let restored = restore(&self.segment.init.clone().into(), &cut).unwrap();
-        let count = self.samples.len();
         let numbers = (restored.kept, restored.lost, restored.reduced);
-        let expected = [kept, count - kept, kept - layers].map(|number| number as u64);
-        assert_eq!(numbers, expected.into(), "{len}");
-        let (base, problems) = decode(&format!("scalable-{count}-{len}"), &restored.file);
-        assert_eq!(problems, "", "{len}");
-        assert_eq!(base.len(), kept, "{len}");
-        assert!(base.iter().all(|(time, hash)| self.base.get(time) == Some(hash)), "{len}");
-        if kept < count {
-            return;
+        let expected = [kept, self.samples.len() - kept, kept - layers].map(|number| number as u64);
+        assert_eq!(numbers, expected.into(), "{} {len}", self.what);
+        restored.file
+    }
+
+    /// Asserts that at each edge, ffmpeg shows the base layer of all samples that are left.
+    fn assert_base(&self, edges: &[Edge], files: &[Bytes]) {
+        let decodable: Vec<_> = files.iter().map(|file| self.decodable(file)).collect();
+        let (decoded, problems) = decode_all(&self.what, &decodable);
+        assert_eq!(problems, "", "{}", self.what);
+        for (edge, base) in edges.iter().zip(&decoded) {
+            assert_eq!(base.len(), edge.kept, "{} {edge:?}", self.what);
+            assert!(base.iter().all(|(time, hash)| self.base.get(time) == Some(hash)), "{edge:?}");
         }
-        let left = samples(&restored.file);
+    }
+
+    /// Asserts that openh264 shows the highest layer of a restored file up to the first sample that
+    /// lacks it.
+    fn assert_highest(&self, edge: Edge, file: &[u8]) {
+        let left = samples(file);
         let is_whole: Vec<bool> = left.iter().zip(&self.samples).map(|(left, all)| left == all).collect();
-        assert_eq!(is_whole.iter().filter(|&&whole| whole).count(), layers, "{len}");
+        assert_eq!(is_whole.iter().filter(|&&whole| whole).count(), edge.layers, "{} {edge:?}", self.what);
         let shown = self.openh264.decode(left.iter().map(Vec::as_slice));
-        let first_cut = is_whole.iter().position(|whole| !whole).unwrap_or(count);
-        assert_eq!(shown[..first_cut], self.highest[..first_cut], "{len}");
+        let first_cut = is_whole.iter().position(|whole| !whole).unwrap_or(left.len());
+        assert_eq!(shown[..first_cut], self.highest[..first_cut], "{} {edge:?}", self.what);
         // Where it has no higher layer, openh264 shows the base layer or nothing.
         let same = |(shown, picture): (&Option<Picture>, _)| {
             shown.as_ref().is_none_or(|shown| shown.width == 160) || shown == picture
         };
-        assert!(shown.iter().zip(&self.highest).all(same), "{len}");
+        assert!(shown.iter().zip(&self.highest).all(same), "{} {edge:?}", self.what);
     }
+
+    /// Returns the end of each layer of each sample, in the order of the prioritised segment.
+    fn edges(&self) -> Vec<Edge> {
+        let count = self.samples.len();
+        let prioritised = &self.segment.prioritised;
+        let bases: usize = self.samples.iter().map(|sample| base_len(sample)).sum();
+        let all: usize = self.samples.iter().map(Vec::len).sum();
+        let (base, higher) = prioritised[prioritised.len() - all..].split_at(bases);
+        assert!(slices(base).iter().all(|(kind, _)| *kind != EXTENSION));
+        let layers = slices(higher);
+        assert!(layers.iter().all(|(kind, _)| *kind == EXTENSION));
+        assert_eq!((slices(base).len(), layers.len()), (count, count));
+        // Other NAL units of the base layer come before its slice.
+        let end = |slice: &[u8]| slice.as_ptr() as usize - prioritised.as_ptr() as usize + slice.len();
+        let pieces = [slices(base), layers].concat();
+        let edge = |(pieces, (_, slice)): (usize, &(u8, &[u8]))| Edge {
+            len: end(slice),
+            kept: pieces.min(count),
+            layers: pieces.saturating_sub(count),
+        };
+        let edges: Vec<Edge> = (1..).zip(&pieces).map(edge).collect();
+        assert_eq!(edges[edges.len() - 1].len, prioritised.len());
+        edges
+    }
+}
+
+/// Cuts video with so many temporal layers off at each edge.
+fn assert_every_edge(temporal: u32, entry: Entry) {
+    let Some(spatial) = Spatial::new(temporal, entry) else { return };
+    let edges = spatial.edges();
+    let files: Vec<Bytes> = edges.iter().map(|&edge| spatial.restored(edge, edge.len)).collect();
+    spatial.assert_base(&edges, &files);
+    for (at, (&edge, file)) in edges.iter().zip(&files).enumerate() {
+        // Half of the next piece is of no use.
+        if let Some(next) = edges.get(at + 1) {
+            let half = spatial.restored(edge, edge.len + (next.len - edge.len) / 2);
+            assert!(half == *file, "{} {edge:?}", spatial.what);
+        }
+        // openh264 takes longer than ffmpeg, so it decodes every eighth file and the whole one.
+        let is_whole = edge.layers == spatial.samples.len();
+        if edge.kept == spatial.samples.len() && (edge.layers % 8 == 0 || is_whole) {
+            spatial.assert_highest(edge, file);
+        }
+    }
+    eprintln!("{}: {} edges", spatial.what, edges.len());
 }
 
 #[test]
 fn the_base_layer_stays_whole_wherever_spatial_layers_are_cut_off() {
-    for temporal in [1, 3] {
-        let Some(spatial) = Spatial::new(temporal) else { return };
-        let count = spatial.samples.len();
-        let prioritised = &spatial.segment.prioritised;
-        let bases: usize = spatial.samples.iter().map(|sample| base_len(sample)).sum();
-        let all: usize = spatial.samples.iter().map(Vec::len).sum();
-        let start = prioritised.len() - all;
-        let (base, higher) = prioritised[start..].split_at(bases);
-        assert!(slices(base).iter().all(|(kind, _)| *kind != EXTENSION));
-        let layers = slices(higher);
-        assert_eq!((slices(base).len(), layers.len()), (count, count));
-        // Behind each piece, and in the middle of the next one.
-        let mut at = start;
-        let mut ends: Vec<usize> = Vec::new();
-        let mut seen = 0;
-        let step = if std::env::var_os("LATEMUX_EVERY_EDGE").is_some() { 1 } else { 24 };
-        for (kind, slice) in [slices(base), layers].concat() {
-            // Other NAL units of the base layer come before its slice.
-            at = slice.as_ptr() as usize - prioritised.as_ptr() as usize + slice.len();
-            seen += usize::from(kind == EXTENSION);
-            ends.push(at);
-        }
-        assert_eq!((at, seen), (prioritised.len(), count));
-        for (number, &end) in ends.iter().enumerate() {
-            let pieces = number + 1;
-            if pieces % step != 0 && !(count - 1..=count + 1).contains(&pieces) && pieces != ends.len() {
-                continue;
-            }
-            let (kept, layers) = (pieces.min(count), pieces.saturating_sub(count));
-            spatial.assert_cut(end, kept, layers);
-            if let Some(next) = ends.get(pieces) {
-                spatial.assert_cut(end + (next - end) / 2, kept, layers);
-            }
-        }
-    }
+    assert_every_edge(1, Entry::Avc1);
+    assert_every_edge(3, Entry::Avc1);
+}
+
+#[test]
+fn the_base_layer_of_svc1_stays_whole_wherever_layers_are_cut_off() {
+    assert_every_edge(3, Entry::Svc1);
+}
+
+#[test]
+fn the_base_layer_of_svc2_stays_whole_wherever_layers_are_cut_off() {
+    assert_every_edge(3, Entry::Svc2);
 }
 
 #[test]
 fn a_sample_that_is_cut_off_in_a_higher_layer_keeps_its_base_layer() {
-    let Some(spatial) = Spatial::new(1) else { return };
-    let init = Bytes::from(spatial.segment.init.clone());
-    let plain = &spatial.segment.plain;
-    let start = plain.len() - spatial.samples.iter().map(Vec::len).sum::<usize>();
-    for number in [0, 20, spatial.samples.len() - 1] {
-        let before: usize = spatial.samples[..number].iter().map(Vec::len).sum();
-        let sample = &spatial.samples[number];
-        let base = base_len(sample);
-        for (len, is_kept) in [
-            (base - 1, false),
-            // The header of the next NAL unit must be there.
-            (base + 4, false),
-            (base + 5, true),
-            (sample.len() - 1, true),
-        ] {
-            let cut = Bytes::copy_from_slice(&plain[..start + before + len]);
-            let Ok(restored) = restore(&init, &cut) else {
-                assert!(number == 0 && !is_kept);
-                continue;
-            };
-            let kept = number + usize::from(is_kept);
-            assert_eq!(
-                (restored.kept, restored.reduced),
-                (kept as u64, u64::from(is_kept)),
-                "{number} {len}"
-            );
-            let left = samples(&restored.file);
-            assert!(left[..number] == spatial.samples[..number], "{number} {len}");
-            assert!(
-                left.get(number).map(Vec::as_slice) == is_kept.then(|| &sample[..base]),
-                "{number} {len}"
-            );
-            let (base, problems) = decode(&format!("scalable-cut-{number}-{len}"), &restored.file);
-            assert_eq!((base.len(), problems.as_str()), (kept, ""));
+    for entry in [Entry::Avc1, Entry::Svc1, Entry::Svc2] {
+        let Some(spatial) = Spatial::new(1, entry) else { return };
+        let init = Bytes::from(spatial.segment.init.clone());
+        let plain = &spatial.segment.plain;
+        let start = plain.len() - spatial.samples.iter().map(Vec::len).sum::<usize>();
+        for number in [0, 20, spatial.samples.len() - 1] {
+            let before: usize = spatial.samples[..number].iter().map(Vec::len).sum();
+            let sample = &spatial.samples[number];
+            let base = base_len(sample);
+            for (len, is_kept) in [
+                (base - 1, false),
+                // The header of the next NAL unit must be there.
+                (base + 4, false),
+                (base + 5, true),
+                (sample.len() - 1, true),
+            ] {
+                let what = format!("{}-cut-{number}-{len}", spatial.what);
+                let cut = Bytes::copy_from_slice(&plain[..start + before + len]);
+                let Ok(restored) = restore(&init, &cut) else {
+                    assert!(number == 0 && !is_kept, "{what}");
+                    continue;
+                };
+                let kept = number + usize::from(is_kept);
+                let numbers = (restored.kept, restored.reduced);
+                assert_eq!(numbers, (kept as u64, u64::from(is_kept)), "{what}");
+                let left = samples(&restored.file);
+                assert!(left[..number] == spatial.samples[..number], "{what}");
+                let last = is_kept.then(|| &sample[..base]);
+                assert!(left.get(number).map(Vec::as_slice) == last, "{what}");
+                let (base, problems) = decode(&what, &spatial.decodable(&restored.file));
+                assert_eq!((base.len(), problems.as_str()), (kept, ""), "{what}");
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Entry {
     Avc1,
     /// `svc1` with `svcC`, which has all parameter sets.
     Svc1,
+    /// Like [`Self::Svc1`], with the sample entry `svc2`.
+    Svc2,
     /// `svc1` with `svcC`, which has the parameter sets of enhancement layers alone.
     Enhancement,
 }
@@ -166,7 +168,10 @@ fn record(sets: &[(u8, Vec<u8>)], entry: Entry) -> Vec<u8> {
         }
         list
     };
-    let sequence: Vec<_> = if entry == Entry::Svc1 { of(&[7, 15]).collect() } else { of(&[15]).collect() };
+    let sequence: Vec<_> = match entry {
+        Entry::Svc1 | Entry::Svc2 => of(&[7, 15]).collect(),
+        Entry::Avc1 | Entry::Enhancement => of(&[15]).collect(),
+    };
     // The profile is that of the highest layer.
     let highest = of(&[15]).next().or_else(|| of(&[7]).next()).expect("a sequence parameter set");
     let mut record = vec![1, highest[1], highest[2], highest[3], 0xff];
@@ -194,7 +199,11 @@ fn with_svcc(file: &[u8], sets: &[(u8, Vec<u8>)], entry: Entry) -> Vec<u8> {
                     }
                 }
                 put(&mut new, *b"svcC", &record(sets, entry), false);
-                let code = if entry == Entry::Avc1 { *b"avc1" } else { *b"svc1" };
+                let code = match entry {
+                    Entry::Avc1 => *b"avc1",
+                    Entry::Svc1 | Entry::Enhancement => *b"svc1",
+                    Entry::Svc2 => *b"svc2",
+                };
                 put(&mut out, kind, &[head, &boxed(code, &new)].concat(), false);
             }
             _ => put(&mut out, kind, payload, false),
