@@ -185,7 +185,7 @@ fn samples_that_share_bytes_are_refused() {
 #[test]
 fn a_moov_without_a_size_swallowed_the_fragments() {
     let init = init();
-    let moov = Cursor::new(&init, 0).find(b"moov").unwrap().offset as usize;
+    let moov = usize::try_from(Cursor::new(&init, 0).find(b"moov").unwrap().offset).unwrap();
     let mut open_ended = init.to_vec();
     open_ended[moov..moov + 4].copy_from_slice(&[0; 4]);
     let restored = restore(&open_ended.into(), &segment(100)).unwrap();

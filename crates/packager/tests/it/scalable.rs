@@ -218,7 +218,6 @@ fn assert_every_edge(temporal: u32, entry: Entry) {
             spatial.assert_highest(edge, file);
         }
     }
-    eprintln!("{}: {} edges", spatial.what, edges.len());
 }
 
 #[test]
