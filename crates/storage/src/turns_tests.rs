@@ -83,10 +83,12 @@ fn most_steps_before_an_event(events_after: u64, are_endless: bool) -> usize {
         for _ in 0..tasks {
             let steps = steps.clone();
             tokio::spawn(turns.take(Box::pin(async move {
-                steps.fetch_add(1, SeqCst);
-                while are_endless {
-                    step_aside().await;
+                loop {
                     steps.fetch_add(1, SeqCst);
+                    if !are_endless {
+                        break;
+                    }
+                    step_aside().await;
                 }
             })));
         }

@@ -223,7 +223,7 @@ mod tests {
         const ALL: usize = 2 << 20;
         let (ours, mut peer) = tokio::io::duplex(ALL);
         let mut ours = StallTimeout::new(ours, SECOND, limits(10), None);
-        let data: Vec<u8> = (0..ALL).map(|at| (at % 251) as u8).collect();
+        let data: Vec<u8> = (0..251).cycle().take(ALL).collect();
         let mut written = 0;
         let mut in_a_row = None;
         poll_fn(|cx| {
