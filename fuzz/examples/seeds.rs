@@ -46,6 +46,7 @@ use latemux_protect::{
     cut_box::{CutBoxWriter, REGION},
     cuts::Cut,
 };
+use latemux_testmedia::hostile::costly;
 use std::{fs, path::Path};
 
 #[expect(dead_code, reason = "the tests that share it need more of it")]
@@ -85,7 +86,7 @@ fn main() -> std::io::Result<()> {
             ("mfra", indexed(true)),
         ],
     )?;
-    seeds("cost", &costly())?;
+    seeds("cost", &costly::recipes())?;
     seeds("proxy_header", &proxy_headers())?;
     seeds("responses", &responses())?;
     let open_ended = without_moov_size(restorable(false));
@@ -173,45 +174,6 @@ const CPIX: &str = r#"<CPIX xmlns="urn:dashif:org:cpix" xmlns:p="urn:ietf:params
 /// A key in the JSON of nginx-vod-module.
 const KEYS: &str = r#"[{"key":"AAECAwQFBgcICQoLDA0ODw==","key_id":"AAECAwQFBgcICQoLDA0ODw==","pssh":
 [{"uuid":"edef8ba9-79d6-4ace-a3c8-27dcd51d21ed","data":"CAE="}]}]"#;
-
-/// Returns recipes of files that once cost too much, or still cost most. The numbers are those of
-/// `HostileFile::from_bytes`: of 112, 65,536 for example.
-fn costly() -> Vec<(&'static str, Vec<u8>)> {
-    /// One track without samples in `moov`, of AAC.
-    const FRAGMENTED: &[u8] = &[0, 1, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
-    /// A track of AVC, its samples of one byte and 4 s.
-    const LONG: &[u8] = &[0, 0, 16, 120, 0, 1, 1, 130, 64, 0, 0, 127, 2, 0, 0];
-    /// A thousand tracks of two samples, the second of which lasts to the end.
-    const SHORT: &[u8] = &[63, 3, 16, 2, 0, 1, 2, 1, 200, 1, 16, 0, 0, 2, 2, 0, 0];
-    /// Nineteen tracks with many segments each, whose peak bit rates took long to find.
-    const RATES: &[u8] = &[
-        2, 226, 14, 16, 17, 98, 2, 148, 131, 27, 82, 32, 131, 2, 55, 134, 7, 67, 19, 127, 0, 253, 2, 54, 134,
-        3, 16, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 63, 1, 1, 33, 81, 112, 0, 0, 1, 0, 113,
-    ];
-    /// Fifteen tracks of 20,480 segments each, of which each run of the peak bit rate has many.
-    const RUNS: &[u8] = &[
-        2, 226, 14, 16, 17, 98, 2, 148, 131, 27, 82, 32, 131, 2, 55, 134, 7, 67, 19, 127, 0, 253, 2, 124, 0,
-        1, 0, 113,
-    ];
-    /// 285 tracks of text, whose segments were read one by one.
-    const CUES: &[u8] = &[
-        78, 78, 78, 222, 78, 78, 127, 2, 1, 0, 226, 3, 16, 2, 255, 255, 127, 2, 0, 0, 63, 67, 16, 2, 0, 1, 2,
-        1, 201, 1, 16, 0, 0, 2, 2, 0, 0,
-    ];
-    /// One segment of 90,112 I-frames.
-    const SYNC: &[u8] =
-        &[156, 116, 101, 120, 116, 115, 52, 52, 0, 0, 0, 0, 0, 0, 189, 63, 1, 1, 1, 112, 0, 0, 1, 8, 112];
-    vec![
-        // A thousand `moof`s of 65,536 samples without bytes.
-        ("bare", [&[156, 0], FRAGMENTED, &[0, 63, 1, 1, 1, 112, 0, 0, 1, 0, 112]].concat()),
-        ("boundaries", [&[2, 142], LONG, SHORT].concat()),
-        ("cues", CUES.to_vec()),
-        ("rates", RATES.to_vec()),
-        ("runs", RUNS.to_vec()),
-        ("sync", SYNC.to_vec()),
-        ("tracks", [&[1, 142], &[63, 3, 16, 140, 0, 1, 1, 1, 1, 0, 0, 255, 2, 0, 0][..]].concat()),
-    ]
-}
 
 /// Returns one header of each kind of address, with the start of a request behind it.
 fn proxy_headers() -> Vec<(&'static str, Vec<u8>)> {

@@ -18,7 +18,7 @@ use latemux_packager::{
     plan,
 };
 use latemux_testmedia::{
-    hostile::{HostileFile, HostileTrack, MAX_SIZE},
+    hostile::{HostileFile, HostileTrack, MAX_SIZE, costly},
     origin::index,
     rewrite::looped_head,
 };
@@ -175,9 +175,12 @@ fn pictures_of_minutes_have_thousands_of_clocks() {
 
 /// Returns the bytes that a plan allocates, all allocations added up.
 fn planned_bytes(title: &Title, resource: Resource) -> usize {
-    let address = Address::new("x", resource);
+    bytes_of_plan(title, &Address::new("x", resource))
+}
+
+fn bytes_of_plan(title: &Title, address: &Address) -> usize {
     let region = Region::new(ALLOCATOR);
-    plan(title, &address, &NoFragments).unwrap();
+    plan(title, address, &NoFragments).unwrap();
     region.change().bytes_allocated
 }
 
@@ -227,6 +230,57 @@ fn a_segment_of_a_day_takes_as_much_as_one_of_a_minute() {
     println!("I-frame playlist of a day: {iframes} bytes");
     // Some 150 bytes of text for each of 21,600 segments, in a buffer that doubles.
     assert!(iframes < 16 << 20, "{iframes} bytes");
+}
+
+/// Nothing but the limits keeps a client from a new clip in each request.
+#[test]
+fn a_clip_takes_at_most_twice_as_much_and_a_walk_over_the_table() {
+    let title = frames_of_seconds(24 * 3600, 1);
+    let name = title.tracks()[0].name.clone();
+    for resource in [
+        Resource::DashManifest(DashTemplate::Time),
+        Resource::SmoothManifest,
+        Resource::HdsManifest,
+        Resource::HlsMultivariant(HlsContainer::Auto),
+        Resource::HlsPlaylist(vec![name.clone()], HlsContainer::Auto),
+        Resource::HlsIFramePlaylist(name, HlsContainer::Auto),
+    ] {
+        let url = Address::new("x", resource.clone()).to_url();
+        // The first manifest of a title, which remembers nothing yet, as that of a clip.
+        let whole = planned_bytes(&frames_of_seconds(24 * 3600, 1), resource);
+        for clip in ["vbegin=1.5", "vbegin=43200&vend=43300", "vend=86000.5"] {
+            let separator = if url.contains('?') { '&' } else { '?' };
+            let clipped = format!("{url}{separator}{clip}");
+            let (path, query) = clipped.split_once('?').unwrap();
+            let bytes = bytes_of_plan(&title, &Address::parse(path, Some(query)).unwrap());
+            // The table of a track is walked once.
+            let most = 2 * whole + 16 * 24 * 3600;
+            assert!(bytes <= most, "{clipped}: {bytes} bytes, {whole} for the whole");
+        }
+    }
+}
+
+/// Returns a figure of this process in bytes, from its status in `/proc`.
+#[cfg(target_os = "linux")]
+fn own_memory(figure: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
+    line.trim_matches([':', '\t', ' ']).trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// The worst files that a search has found. Memory that the allocator has not given back counts too.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_most_costly_files_known_took_gigabytes() {
+    for (name, recipe) in costly::recipes() {
+        println!("{name}");
+        let file = HostileFile::from_bytes(&recipe);
+        let before = own_memory("VmRSS");
+        exercise(&file);
+        let peak = own_memory("VmHWM").saturating_sub(before);
+        println!("{name}: {:.1} MiB at the peak", peak as f64 / f64::from(1 << 20));
+        assert!(peak <= 64 << 20, "{name}: {peak} bytes");
+    }
 }
 
 /// Each rendition adds its own share, and no pair of renditions adds more.

@@ -5,6 +5,8 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "sizes below 1 MB, and numbers that may wrap")]
 
+pub mod costly;
+
 /// Largest file that is made, in bytes.
 pub const MAX_SIZE: usize = 1_000_000;
 
