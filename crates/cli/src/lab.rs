@@ -384,7 +384,7 @@ fn remove_leftovers(flags: &Clean) -> Result<()> {
         writeln!(text, "removed: {}", folder.display())?;
     }
     if text.is_empty() {
-        text.push_str("nothing is left\n");
+        text.push_str("nothing to remove\n");
     }
     say(&text)
 }

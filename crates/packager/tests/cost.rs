@@ -268,7 +268,7 @@ fn own_memory(figure: &str) -> u64 {
     line.trim_matches([':', '\t', ' ']).trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// The worst files that a search has found. Memory that the allocator has not given back counts too.
+/// The worst files that a search has found. Memory that the allocator keeps counts too.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_most_costly_files_known_took_gigabytes() {

@@ -4,12 +4,12 @@
 //! The runtime polls tasks in the order in which they woke up. If a thousand connections of one
 //! client wake up at once, the connection of another client would wait behind all of them. So only
 //! a few tasks of each client are in the runtime's queue at a time, and the others wait here. The
-//! same holds for the tasks that serve connections to storage, and for those that fill the range
-//! cache, where clients get turns one after the other.
+//! same holds for the tasks that serve connections to storage, for those that fill the range cache,
+//! and for those that load titles. In the last two, clients get turns one after the other.
 //!
 //! The runtime polls a task that another one wakes before all that wait in its queue, and looks for
-//! events, such as requests that arrived, only after several polls. So from time to time, a turn is
-//! passed on only after the runtime has looked for events.
+//! events, such as requests that arrived, only after several polls. If the last look was more than
+//! `EVENTS_AFTER` ago, a turn is therefore passed on only after the runtime has looked again.
 
 mod fair_queue;
 

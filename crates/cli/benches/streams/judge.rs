@@ -79,7 +79,7 @@ fn gains(all: &[Measured]) -> bool {
 }
 
 /// Compares cells that differ in one parameter, for each loss: with loss, more streams and larger
-/// chunks are faster; beside plain downloads, they are less fair, and gaps are fairer.
+/// chunks are faster; beside plain downloads, both are less fair, and longer gaps are fairer.
 fn orderings(all: &[Measured]) -> bool {
     type Value = fn(&Measured) -> Option<f64>;
     type Choice = fn(&Measured) -> bool;

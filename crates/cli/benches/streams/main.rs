@@ -1,5 +1,5 @@
 //! Measures request–response streams beside the published model: `make bench-streams ROWS=quick`,
-//! or `ROWS=full` for all cells, each in three rounds (560 cells, about 22 minutes on two cores).
+//! or `ROWS=full` for all cells, each in three rounds (592 cells, about 23 minutes on two cores).
 //! `ROWS=storage` measures long reads of distant storage, and `ROWS=line` the throughput that the
 //! simulated lines carry. `ROWS=stored` measures nothing and judges the measurements in
 //! `docs/streams/`.

@@ -38,7 +38,7 @@ struct Setting {
 fn settings() -> [Setting; 2] {
     [
         Setting { streams: StreamCount::Auto, kib: Options::default().chunk >> 10, most_fresh: 0.6 },
-        Setting { streams: StreamCount::AtMost(4), kib: 512, most_fresh: 7.0 / 9.0 + NOISE },
+        Setting { streams: StreamCount::AtMost(4), kib: 512, most_fresh: 0.95 },
     ]
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct RunTask {
     program: Option<PathBuf>,
     #[command(flatten)]
     player: PlayerScript,
-    /// Longest time in which the functions that this one reads from must answer
+    /// Longest time to wait for an answer of the functions that this one reads from
     #[arg(long, default_value = "60s", value_name = "DURATION")]
     input_wait: TimeSpan,
     /// Address at which the function serves if its document names that of another machine, such as

@@ -72,7 +72,7 @@ fn what_a_killed_run_has_left_is_removed() {
         other.kill().unwrap();
         other.wait().unwrap();
         assert!(!work.exists() && lab.records() == records);
-        assert_eq!(said(&clean(&lab.out(), None)), "nothing is left\n");
+        assert_eq!(said(&clean(&lab.out(), None)), "nothing to remove\n");
     }
 }
 
@@ -112,7 +112,7 @@ fn a_title_that_was_not_completed_is_removed() {
     };
     lab.wait_until("a title", |_| parts().iter().any(|part| part.join("video-0.part.mp4").exists()));
     // A living process still makes its title.
-    assert_eq!(said(&clean(&lab.out(), Some(&content))), "nothing is left\n");
+    assert_eq!(said(&clean(&lab.out(), Some(&content))), "nothing to remove\n");
     signal(&run, "-KILL");
     run.wait().unwrap();
     let [part] = &parts()[..] else { panic!("{:?}", parts()) };

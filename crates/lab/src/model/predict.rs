@@ -1,8 +1,8 @@
 //! A cost model: the requests to storage, and the bytes from it, for the requests of one client.
 //!
-//! Storage is asked for the index of a title, unless something keeps it, and for media. The rows of
-//! the model state the first, for each combination of the stored files and what is kept. What has
-//! no row is refused.
+//! Storage is asked for media, and for the index of a title unless it is kept. The model has a row
+//! with the requests for the index for each combination of stored files and what is kept. Cells
+//! without a row are refused.
 
 mod files;
 mod published;
@@ -84,7 +84,7 @@ impl Load {
         }
         let kept = kept(origin, &all(Function::Cache), layout)?;
         if kept != Kept::Nothing && stated("before") != Some("same") {
-            return Err(refused("caches that are empty at first: it needs before = 'same'"));
+            return Err(refused("loads without before = 'same', because their caches are empty at first"));
         }
         let count = stated("requests").and_then(|count| count.parse().ok());
         let single = match (stated("kind"), stated("class"), count) {

@@ -173,7 +173,7 @@ impl Manifests {
     }
 }
 
-/// The compressed form of a manifest, once the work on its text has made that too.
+/// The place for the compressed form of a manifest, which is empty until it has been made.
 type Compressed = Arc<OnceLock<Arc<Manifest>>>;
 
 impl Making {

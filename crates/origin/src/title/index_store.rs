@@ -184,8 +184,8 @@ impl IndexStore {
         load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
     }
 
-    /// Returns true if memory has the same version of each of these objects. Memory no longer has
-    /// an object that is known to have changed.
+    /// Returns true if memory has the same version of each of these objects. An object that is
+    /// known to have changed is no longer in memory.
     pub(crate) fn holds(&self, objects: &[Arc<IndexedObject>]) -> bool {
         let is_held = |object: &Arc<IndexedObject>| {
             let file = self.known(&object.file)?;

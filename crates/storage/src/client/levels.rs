@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const LEAST_READS: usize = 3;
 /// The number of latest reads of a level whose median counts.
 const WINDOW: usize = 5;
-/// The least throughput that is nearly that of the best level, in percent of it.
+/// The least throughput that counts as nearly the best, in percent of that of the best level.
 const NEARLY: u64 = 90;
 /// One of so many reads tries another level than the chosen one. The number is odd, because the
 /// lengths of reads often alternate.
