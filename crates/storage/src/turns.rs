@@ -41,14 +41,6 @@ const TURNS_OF_PROCESSOR: usize = 2;
 /// events. Looking takes a few microseconds, so it would slow down short polls.
 const EVENTS_AFTER: u64 = 150;
 
-/// Number of tasks that wait for turns of any kind.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns true if any task waits for its turn.
-pub fn is_any_waiting() -> bool {
-    WAITING.load(Relaxed) > 0
-}
-
 /// Client of tasks whose turns do not depend on a client.
 const ANY_CLIENT: u64 = 0;
 
@@ -138,10 +130,8 @@ impl Turns {
 
     fn change_waiting<T>(&self, change: impl FnOnce(&mut FairQueue<Arc<Task>>) -> T) -> T {
         let mut waiting = lock(&self.waiting);
-        let before = waiting.len();
         let changed = change(&mut waiting);
         self.count.store(waiting.len(), SeqCst);
-        WAITING.fetch_add(waiting.len().wrapping_sub(before), Relaxed);
         changed
     }
 

@@ -1,20 +1,19 @@
 //! Time limits for clients that take bytes too slowly, and for clients that never send any.
 //!
 //! Every write of a connection passes through [`StallTimeout`], so it also joins the small buffers
-//! of a vectored write, and lets other tasks run after some bytes.
+//! of a vectored write.
 
 use crate::{
     http::pace::{Pace, PaceLimits},
     read::room::Room,
 };
-use latemux_storage::turns::is_any_waiting;
 use std::{
     cell::RefCell,
     future::Future,
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
@@ -25,11 +24,6 @@ use tokio::{
 /// Most bytes of a vectored write that are copied into one buffer. Below this size, copying is
 /// cheaper than a vectored write.
 const MAX_COPY: usize = 2 << 10;
-
-/// Bytes after which a connection lets other tasks run, if any wait for their turn. Otherwise a
-/// client that takes bytes at once, or has many requests in flight, could be sent megabytes in one
-/// turn.
-const BYTES_OF_TURN: usize = 128 << 10;
 
 thread_local! {
     /// Buffer into which small pieces are copied.
@@ -45,8 +39,6 @@ pub(crate) struct StallTimeout<T> {
     room: Option<Arc<Room>>,
     /// Timer of the first read, until the first byte has arrived.
     first_read: Option<Pin<Box<Sleep>>>,
-    /// Bytes written since a write last returned without writing any.
-    in_a_row: usize,
 }
 
 impl<T> StallTimeout<T> {
@@ -57,20 +49,7 @@ impl<T> StallTimeout<T> {
         room: Option<Arc<Room>>,
     ) -> Self {
         let first_read = Some(Box::pin(sleep(first_read_limit)));
-        Self { inner, pace: Pace::new(pace), room, first_read, in_a_row: 0 }
-    }
-
-    /// Returns the most bytes of the next write, or `Pending` once other tasks should run first.
-    fn poll_budget(&mut self, cx: &Context<'_>) -> Poll<usize> {
-        if !is_any_waiting() {
-            return Poll::Ready(usize::MAX);
-        }
-        if self.in_a_row < BYTES_OF_TURN {
-            return Poll::Ready(BYTES_OF_TURN);
-        }
-        self.in_a_row = 0;
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        Self { inner, pace: Pace::new(pace), room, first_read }
     }
 
     /// Applies the time limit to the result of polling a write. `bytes` tells how many bytes a
@@ -82,12 +61,9 @@ impl<T> StallTimeout<T> {
         bytes: impl FnOnce(&R) -> usize,
     ) -> Poll<io::Result<R>> {
         if let Poll::Ready(result) = &polled {
-            let bytes = result.as_ref().map_or(0, bytes);
-            self.in_a_row = self.in_a_row.saturating_add(bytes);
-            self.pace.record(bytes as u64);
+            self.pace.record(result.as_ref().map_or(0, bytes) as u64);
             return polled;
         }
-        self.in_a_row = 0;
         match self.pace.poll_too_slow(cx) {
             Poll::Ready(()) => {
                 if let Some(room) = &self.room {
@@ -97,25 +73,6 @@ impl<T> StallTimeout<T> {
             }
             Poll::Pending => Poll::Pending,
         }
-    }
-}
-
-/// Polls a write of at most so many bytes, of one buffer or several whole ones.
-fn poll_write_some<T: AsyncWrite>(
-    inner: Pin<&mut T>,
-    cx: &mut Context<'_>,
-    bufs: &[io::IoSlice<'_>],
-    most: usize,
-) -> Poll<io::Result<usize>> {
-    let mut bytes = 0;
-    let fits = |buf: &&io::IoSlice<'_>| {
-        bytes += buf.len();
-        bytes <= most
-    };
-    match bufs.iter().take_while(fits).count() {
-        // The first buffer may be empty, but then it fits.
-        0 => inner.poll_write(cx, &bufs[0][..most]),
-        whole => inner.poll_write_vectored(cx, &bufs[..whole]),
     }
 }
 
@@ -137,8 +94,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for StallTimeout<T> {
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let most = ready!(self.poll_budget(cx));
-        let polled = Pin::new(&mut self.inner).poll_write(cx, &buf[..buf.len().min(most)]);
+        let polled = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.limit_write(cx, polled, |&bytes| bytes)
     }
 
@@ -157,12 +113,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let most = ready!(self.poll_budget(cx));
         let inner = Pin::new(&mut self.inner);
-        let bytes: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let polled = if bytes > most {
-            poll_write_some(inner, cx, bufs, most)
-        } else if bufs.len() > 1 && bytes <= MAX_COPY {
+        let polled = if bufs.len() > 1 && bufs.iter().map(|buf| buf.len()).sum::<usize>() <= MAX_COPY {
             // Taken out, because with TLS a connection like this lies below, and copies too.
             let mut copy = COPY.take();
             copy.clear();
@@ -184,8 +136,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latemux_storage::turns::Turns;
-    use std::future::poll_fn;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         time::Instant,
@@ -215,52 +165,6 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(ours.write_all(&[7; 2000]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(begun.elapsed(), 10 * SECOND);
-    }
-
-    /// Writes two megabytes to a peer that takes all at once, as one buffer or as slices of this
-    /// size. Returns the bytes that were written before the task first let others run.
-    async fn written_in_a_row(slice: usize) -> usize {
-        const ALL: usize = 2 << 20;
-        let (ours, mut peer) = tokio::io::duplex(ALL);
-        let mut ours = StallTimeout::new(ours, SECOND, limits(10), None);
-        let data: Vec<u8> = (0..251).cycle().take(ALL).collect();
-        let mut written = 0;
-        let mut in_a_row = None;
-        poll_fn(|cx| {
-            while written < ALL {
-                let slices: Vec<_> = data[written..].chunks(slice).take(64).map(io::IoSlice::new).collect();
-                match Pin::new(&mut ours).poll_write_vectored(cx, &slices) {
-                    Poll::Ready(count) => written += count.unwrap(),
-                    Poll::Pending => {
-                        in_a_row.get_or_insert(written);
-                        return Poll::Pending;
-                    }
-                }
-            }
-            Poll::Ready(())
-        })
-        .await;
-        let mut taken = vec![0; ALL];
-        peer.read_exact(&mut taken).await.unwrap();
-        assert!(taken == data, "other bytes arrived");
-        in_a_row.unwrap_or(ALL)
-    }
-
-    #[tokio::test]
-    async fn one_turn_of_a_connection_sent_megabytes_while_others_waited() {
-        assert_eq!(written_in_a_row(2 << 20).await, 2 << 20, "nobody waits");
-        let turns = Arc::<Turns>::default();
-        for _ in 0..100 {
-            tokio::spawn(turns.take(Box::pin(async {
-                loop {
-                    tokio::task::yield_now().await;
-                }
-            })));
-        }
-        tokio::task::yield_now().await;
-        assert_eq!(written_in_a_row(2 << 20).await, 128 << 10);
-        assert_eq!(written_in_a_row(96 << 10).await, 192 << 10);
-        assert_eq!(written_in_a_row(1000).await, 3 * 64_000);
     }
 
     /// Passes each write on in two pieces, as TLS does with several records.
