@@ -123,7 +123,7 @@ fn what_is_not_derived_is_refused() {
         (load(NOTHING, &["exact"], &[list]), "caches with mode = 'exact'"),
         (load(NOTHING, &[], &[list, ("connections", "2")]), "several titles or connections"),
         (load(NOTHING, &[], &[list, ("copies", "2")]), "several titles or connections"),
-        (load(NOTHING, &["ism"], &[list, ("before", "")]), "caches that are empty at first"),
+        (load(NOTHING, &["ism"], &[list, ("before", "")]), "because their caches are empty at first"),
         (load(NOTHING, &[], &[("kind", "sequence")]), "loads whose number of requests is not known"),
         (load(NOTHING, &[], &[list, ("duration", "5s")]), "loads whose number of requests is not known"),
     ] {
