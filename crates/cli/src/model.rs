@@ -31,17 +31,18 @@ enum Kind {
 ///
 /// The equations are those of Kuschnig, Kofler and Hellwagner, "Evaluation of HTTP-based
 /// request-response streams for internet video streaming" (MMSys 2011), with an MSS of 1460 bytes.
-/// They give an upper bound: they have no slow start and no time-outs. The terms marked "refined"
-/// are a model of our own for links without loss.
+/// They leave out slow start and TCP timeouts. The authors meant them as an upper bound; measured
+/// goodput can exceed them. The terms marked "refined" are a model of our own for links without
+/// loss.
 #[derive(Debug, ClapArgs)]
 struct StreamsModel {
-    /// Bandwidth of the bottleneck
+    /// Bandwidth of the link
     #[arg(long, value_name = "RATE")]
     bandwidth: BitRate,
     /// Round-trip time without queueing
     #[arg(long, value_name = "DURATION")]
     rtt: TimeSpan,
-    /// Longest queueing delay of the bottleneck
+    /// Longest queueing delay of the link
     #[arg(long, value_name = "DURATION")]
     queue: TimeSpan,
     /// Share of packets that are lost, such as 0.1%

@@ -1,4 +1,4 @@
-//! `latemux restore`: makes a playable file of media segments that were cut off.
+//! `latemux restore`: makes a playable file from media segments that were cut off.
 
 use crate::standard_output::say;
 use anyhow::{Context, Result, bail};
@@ -15,12 +15,12 @@ use std::{
 /// Largest input in bytes. Fragments of more than 2 GiB cannot state the offsets of their samples.
 const MAX_INPUT: u64 = 2 << 30;
 
-/// Make a playable MP4 of a media segment that was cut off
+/// Make a playable MP4 from a media segment that was cut off
 ///
 /// The segment is one of DASH, or of HLS in CMAF. Whole samples are kept with their times, in
 /// decode order; each lasts until the next one that was kept. A segment that was requested with
-/// ?order=priority has the most important samples first. If such a segment is cut off, the first
-/// frames to be missing are those that no other frame needs.
+/// ?order=priority has the most important samples first, so that a cut removes the least important
+/// frames first.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Restore {
     /// The segment, cut off anywhere, or several segments of a track joined into one file

@@ -68,8 +68,8 @@ pub struct Options {
     #[serde(with = "ByteSize")]
     pub chunk: u64,
     /// Pause between the end of a chunk and the next request on the same stream, which leaves room
-    /// for other traffic. With a pause, chunks are `chunk` long. With `0s`, chunks are as long as
-    /// possible, and most streams read only one. Since 0.2.0.
+    /// for other traffic. With a pause, chunks are about `chunk` long. With `0s`, chunks are as
+    /// long as possible, and most streams read only one. Since 0.2.0.
     #[serde(with = "TimeSpan")]
     pub gap: Duration,
     /// A storage with the same objects, which is used if the served one fails. Other settings are

@@ -1,7 +1,7 @@
 //! The decisions of a client: which chunk is requested next on which connection.
 //!
-//! Chunks are dealt in order, each to the stream that is free first. A chunk that stalls is put at
-//! the head of the queues of two other streams, and its own stream goes on waiting for it. The
+//! Chunks are dealt in order, each to the stream that is free first. A chunk that times out is put
+//! at the head of the queues of two other streams, and its own stream goes on waiting for it. The
 //! first answer wins; the other requests for the chunk are cancelled.
 
 use crate::timeouts::{ChunkTimeout, Timeouts};
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// The number of other streams to which a stalled chunk is dealt.
+/// The number of other streams to which a chunk that timed out is dealt.
 const COPIES: usize = 2;
 
 /// The number of consecutive failures after which a stream is given up.
@@ -29,7 +29,7 @@ pub struct Settings {
     pub chunk: u64,
     /// The time between the end of a chunk and the next request on the same stream.
     pub gap: Duration,
-    /// The time after which a chunk counts as stalled.
+    /// The time after which a chunk times out.
     pub timeout: ChunkTimeout,
 }
 
@@ -95,7 +95,7 @@ pub struct Dealer {
 
 #[derive(Debug, Default)]
 struct Stream {
-    /// Stalled chunks that are to be requested here, in order.
+    /// Chunks that timed out and are to be requested here, in order.
     queue: Vec<u64>,
     active: Option<Active>,
     /// The time from which the stream may send its next request.
@@ -103,8 +103,8 @@ struct Stream {
     /// Consecutive failures.
     failures: u32,
     is_given_up: bool,
-    /// The number of chunks that have stalled here, in all resources.
-    stalls: u64,
+    /// The number of chunks that timed out here, in all resources.
+    timeouts: u64,
 }
 
 /// A request without an answer.
@@ -113,12 +113,12 @@ struct Active {
     chunk: u64,
     since: Duration,
     limit: Duration,
-    is_stalled: bool,
+    is_timed_out: bool,
 }
 
 impl Active {
     fn expires(&self) -> Option<Duration> {
-        (!self.is_stalled).then(|| self.since.saturating_add(self.limit))
+        (!self.is_timed_out).then(|| self.since.saturating_add(self.limit))
     }
 }
 
@@ -134,10 +134,10 @@ impl Stream {
     /// Returns true if the stream waits for a chunk, or is going to request it.
     fn hopes_for(&self, chunk: u64) -> bool {
         self.queue.contains(&chunk)
-            || self.active.is_some_and(|active| active.chunk == chunk && !active.is_stalled)
+            || self.active.is_some_and(|active| active.chunk == chunk && !active.is_timed_out)
     }
 
-    /// Puts a stalled chunk at the head of the queue, behind earlier stalled ones.
+    /// Puts a chunk that timed out at the head of the queue, after earlier chunks that timed out.
     fn enqueue(&mut self, chunk: u64) {
         let place = self.queue.partition_point(|queued| *queued < chunk);
         self.queue.insert(place, chunk);
@@ -191,7 +191,7 @@ impl Dealer {
         self.trim_queues();
     }
 
-    /// Removes chunks behind the end from all queues.
+    /// Removes chunks beyond the end from all queues.
     fn trim_queues(&mut self) {
         let count = self.count();
         for stream in &mut self.streams {
@@ -219,15 +219,15 @@ impl Dealer {
         self.in_order
     }
 
-    /// Returns the number of chunks that have stalled, in all resources.
-    pub fn stalls(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.stalls).sum()
+    /// Returns the number of chunks that timed out, in all resources.
+    pub fn timeouts(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.timeouts).sum()
     }
 
-    /// Returns the number of chunks that have stalled on the stream on which most have, in all
+    /// Returns the number of chunks that timed out on the stream on which most did, in all
     /// resources.
-    pub fn most_stalls(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.stalls).max().unwrap_or(0)
+    pub fn most_timeouts(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.timeouts).max().unwrap_or(0)
     }
 
     /// Returns the number of streams that were given up.
@@ -249,7 +249,7 @@ impl Dealer {
             }
             if let Some(chunk) = self.take(number) {
                 let limit = self.timeouts.limit();
-                let active = Active { chunk, since: now, limit, is_stalled: false };
+                let active = Active { chunk, since: now, limit, is_timed_out: false };
                 self.streams.get_mut(number)?.active = Some(active);
                 return Some(Command::Request { stream: number, chunk: self.chunk(chunk) });
             }
@@ -257,7 +257,7 @@ impl Dealer {
         None
     }
 
-    /// Takes the next chunk for a stream: a stalled one, or else the first one not dealt.
+    /// Takes the next chunk for a stream: one that timed out, or else the first one not dealt.
     fn take(&mut self, number: usize) -> Option<u64> {
         let can_deal = self.can_deal();
         let stream = self.streams.get_mut(number)?;
@@ -294,44 +294,44 @@ impl Dealer {
         starts.chain(expiries).min()
     }
 
-    /// Deals the chunks that have stalled to other streams. Requests behind the end, which were
-    /// made before the length was known, are cancelled if they have stalled.
+    /// Deals the chunks that timed out to other streams. Requests beyond the end, which were made
+    /// before the length was known, are cancelled if they timed out.
     fn expire(&mut self, now: Duration) {
         let count = self.count();
-        let mut stalled = Vec::new();
-        let mut behind_end = Vec::new();
+        let mut timed_out = Vec::new();
+        let mut beyond_end = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
-            let Stream { active: Some(active), stalls, .. } = stream else { continue };
+            let Stream { active: Some(active), timeouts, .. } = stream else { continue };
             let expires = active.expires();
             if expires.is_some_and(|at| at > now) {
                 continue;
             }
             if active.chunk >= count {
-                behind_end.push(number);
+                beyond_end.push(number);
             } else if expires.is_some() {
-                active.is_stalled = true;
-                *stalls += 1;
-                stalled.push((number, active.chunk, active.limit));
+                active.is_timed_out = true;
+                *timeouts += 1;
+                timed_out.push((number, active.chunk, active.limit));
             }
         }
-        for number in behind_end {
+        for number in beyond_end {
             self.cancel(number, now);
         }
-        for (number, chunk, limit) in stalled {
+        for (number, chunk, limit) in timed_out {
             self.timeouts.add_expired(limit);
             self.deal_again(number, chunk, now);
         }
     }
 
-    /// Puts a stalled chunk into the queues of other streams: first those that are free, then those
-    /// that have the fewest stalled chunks and have waited longest.
+    /// Puts a chunk that timed out into the queues of other streams: first those that are free,
+    /// then those with the shortest queues, and of these the ones that have waited longest.
     fn deal_again(&mut self, number: usize, chunk: u64, now: Duration) {
-        let is_stalled = |stream: &Stream| stream.active.is_some_and(|active| active.is_stalled);
+        let is_timed_out = |stream: &Stream| stream.active.is_some_and(|active| active.is_timed_out);
         let mut others: Vec<(bool, usize, Duration, usize)> = self
             .streams
             .iter()
             .enumerate()
-            .filter(|(_, other)| !other.is_given_up && !other.has(chunk) && !is_stalled(other))
+            .filter(|(_, other)| !other.is_given_up && !other.has(chunk) && !is_timed_out(other))
             .map(|(place, other)| {
                 let since = other.active.map_or(other.free_at, |active| active.since);
                 (other.active.is_some(), other.queue.len(), since, place)
@@ -348,7 +348,7 @@ impl Dealer {
         }
     }
 
-    /// Returns true if a stream waits for a chunk that has not stalled there, or is going to
+    /// Returns true if a stream waits for a chunk that has not timed out there, or is going to
     /// request it.
     fn is_hoped_for(&self, chunk: u64) -> bool {
         self.streams.iter().any(|stream| stream.hopes_for(chunk))
@@ -389,10 +389,10 @@ impl Dealer {
     }
 
     /// States that the resource ends before the chunk that was requested on a stream.
-    pub fn behind_end(&mut self, number: usize, now: Duration) {
+    pub fn beyond_end(&mut self, number: usize, now: Duration) {
         if let Some(active) = self.end(number, now) {
             self.withdraw(active.chunk, now);
-            // Without a length, nothing behind this chunk may be requested either.
+            // Without a length, nothing after this chunk may be requested either.
             self.guess = self.guess.min(active.chunk);
             self.trim_queues();
         }
@@ -435,9 +435,9 @@ impl Dealer {
             if let Some(stream) = self.streams.get_mut(best) {
                 stream.enqueue(chunk);
             }
-        } else if let Some(stalled) = usable().map(|(place, _)| place).next() {
+        } else if let Some(waiting) = usable().map(|(place, _)| place).next() {
             // All others wait in vain for the same chunk.
-            self.restart(stalled, chunk, now);
+            self.restart(waiting, chunk, now);
         }
     }
 

@@ -61,7 +61,7 @@ fn a_stream_waits_for_the_gap_after_a_chunk() {
     dealer.begin(ms(0), None);
     dealer.set_length(300);
     assert_eq!(due(&mut dealer, 0), [(0, Some(0))]);
-    assert_eq!(dealer.wake(), Some(ms(3000)), "the first time-out");
+    assert_eq!(dealer.wake(), Some(ms(3000)), "the first timeout");
     dealer.arrived(0, ms(100));
     assert_eq!(due(&mut dealer, 299), []);
     assert_eq!(dealer.wake(), Some(ms(300)));
@@ -81,7 +81,7 @@ fn before_the_length_is_known_each_stream_requests_one_chunk() {
     assert_eq!(dealer.arrived(0, ms(10)), first(0));
     assert_eq!(due(&mut dealer, 10), [], "there may be no fourth one");
     dealer.set_length(150);
-    dealer.behind_end(2, ms(20));
+    dealer.beyond_end(2, ms(20));
     assert_eq!((due(&mut dealer, 30), dealer.is_complete()), (vec![], false));
     dealer.arrived(1, ms(30));
     assert!(dealer.is_complete());
@@ -114,23 +114,23 @@ fn a_chunk_behind_the_end_that_fails_is_not_requested_again() {
     assert!(dealer.is_complete());
     // Without a length, a response tells where the resource cannot go on.
     let mut dealer = with_a_chunk_behind_the_end();
-    dealer.behind_end(1, ms(600));
+    dealer.beyond_end(1, ms(600));
     dealer.failed(2, ms(600));
     assert_eq!(due(&mut dealer, 600), []);
 }
 
 #[test]
-fn a_chunk_behind_the_end_that_stalls_is_cancelled() {
+fn a_chunk_beyond_the_end_that_times_out_is_cancelled() {
     let mut dealer = with_a_chunk_behind_the_end();
     dealer.set_length(150);
-    assert_eq!(due(&mut dealer, 1000), [(2, None), (2, Some(1))], "chunk 1 has stalled, too");
-    assert_eq!(dealer.stalls(), 1, "a request for nothing is no stall");
+    assert_eq!(due(&mut dealer, 1000), [(2, None), (2, Some(1))], "chunk 1 has timed out, too");
+    assert_eq!(dealer.timeouts(), 1, "a request beyond the end is no timeout");
 }
 
 #[test]
-fn stalled_chunks_leave_the_queues_when_the_length_is_known() {
+fn chunks_that_timed_out_leave_the_queues_when_the_length_is_known() {
     let mut dealer = with_a_chunk_behind_the_end();
-    assert_eq!((due(&mut dealer, 1000), dealer.stalls()), (vec![], 2), "stream 0 has both in its queue");
+    assert_eq!((due(&mut dealer, 1000), dealer.timeouts()), (vec![], 2), "stream 0 has both in its queue");
     dealer.set_length(150);
     assert_eq!(due(&mut dealer, 1010), [(2, None)], "its stream is free again");
     dealer.failed(2, ms(1020));
@@ -142,7 +142,7 @@ fn stalled_chunks_leave_the_queues_when_the_length_is_known() {
     // The same, if another response tells where the resource cannot go on.
     let mut dealer = with_a_chunk_behind_the_end();
     due(&mut dealer, 1000);
-    dealer.behind_end(1, ms(1050));
+    dealer.beyond_end(1, ms(1050));
     dealer.arrived(0, ms(1100));
     assert_eq!(due(&mut dealer, 1100), [(2, None)]);
 }
@@ -152,16 +152,16 @@ fn nothing_is_requested_behind_the_end() {
     let mut dealer = dealer(3, 0, ChunkTimeout::Adaptive);
     dealer.begin(ms(0), None);
     due(&mut dealer, 0);
-    dealer.behind_end(1, ms(10));
+    dealer.beyond_end(1, ms(10));
     assert_eq!(due(&mut dealer, 10), [], "the end is at chunk 1 or before");
-    dealer.behind_end(2, ms(20));
+    dealer.beyond_end(2, ms(20));
     dealer.set_length(100);
     assert_eq!(dealer.arrived(0, ms(30)), first(0));
     assert!(dealer.is_complete());
     // An empty resource.
     dealer.begin(ms(40), Some(1));
     assert_eq!(due(&mut dealer, 40), [(0, Some(0))]);
-    dealer.behind_end(0, ms(50));
+    dealer.beyond_end(0, ms(50));
     assert_eq!((due(&mut dealer, 50), dealer.wake(), dealer.is_complete()), (vec![], None, false));
 }
 
@@ -176,12 +176,12 @@ fn a_stream_in_its_gap_does_not_request_behind_the_end() {
     }
     dealer.begin(ms(510), None);
     assert_eq!(due(&mut dealer, 510), [(0, Some(0)), (1, Some(1))]);
-    dealer.behind_end(1, ms(520));
+    dealer.beyond_end(1, ms(520));
     assert_eq!(due(&mut dealer, 600), [], "chunk 1 does not exist, so chunk 2 does not either");
 }
 
 #[test]
-fn a_stalled_chunk_goes_to_the_head_of_two_other_queues() {
+fn a_chunk_that_times_out_goes_to_the_head_of_two_other_queues() {
     let mut dealer = begun(4, 10_000);
     assert_eq!(due(&mut dealer, 0).len(), 4);
     for stream in [1, 2, 3] {
@@ -190,13 +190,13 @@ fn a_stalled_chunk_goes_to_the_head_of_two_other_queues() {
     }
     assert_eq!(dealer.wake(), Some(ms(1000)));
     assert_eq!(due(&mut dealer, 1000), [], "the others are busy");
-    assert_eq!(dealer.stalls(), 1);
+    assert_eq!(dealer.timeouts(), 1);
     // The streams that have waited longest have it; the third one goes on with new chunks.
     dealer.arrived(3, ms(1100));
     assert_eq!(due(&mut dealer, 1100), [(3, Some(7))]);
     dealer.arrived(1, ms(1110));
     assert_eq!(due(&mut dealer, 1110), [(1, Some(0))]);
-    // The first answer wins: the stalled request and the queued copy end.
+    // The first answer wins: the request that timed out and the queued copy end.
     assert_eq!(dealer.arrived(1, ms(1200)), first(0));
     assert_eq!(due(&mut dealer, 1200), [(0, None), (0, Some(8)), (1, Some(9))]);
     dealer.arrived(2, ms(1210));
@@ -232,7 +232,7 @@ fn an_answer_after_its_replacement_is_late() {
 }
 
 #[test]
-fn the_stalled_request_itself_may_still_answer_first() {
+fn the_request_that_timed_out_may_still_be_answered_first() {
     let mut dealer = begun(2, 200);
     due(&mut dealer, 0);
     dealer.arrived(1, ms(100));
@@ -243,23 +243,23 @@ fn the_stalled_request_itself_may_still_answer_first() {
 }
 
 #[test]
-fn two_that_stall_at_once_are_dealt_in_their_order() {
+fn two_that_time_out_at_once_are_dealt_in_their_order() {
     let mut dealer = begun(4, 400);
     due(&mut dealer, 0);
     dealer.arrived(2, ms(100));
     dealer.arrived(3, ms(100));
     assert_eq!(due(&mut dealer, 1000), [(2, Some(0)), (3, Some(0))]);
-    assert_eq!(dealer.stalls(), 2);
+    assert_eq!(dealer.timeouts(), 2);
     assert_eq!(dealer.arrived(3, ms(1100)), first(0));
-    // Chunk 1 waited in both queues behind it, and stream 0 has not stalled any more.
+    // Chunk 1 waited in both queues behind it, and the request of stream 0 has not timed out.
     assert_eq!(due(&mut dealer, 1100), [(0, None), (2, None), (2, Some(1)), (3, Some(1))]);
     assert_eq!(dealer.arrived(2, ms(1150)), first(1));
     assert!(dealer.is_complete());
 }
 
-/// Returns a dealer whose stream 1 has a stalled chunk 1 at 1,000 ms, which is queued on streams 0
-/// and 2. Stream 0 has requested chunk 0 again at 500 ms.
-fn with_a_stalled_chunk(streams: usize) -> Dealer {
+/// Returns a dealer with a timeout of chunk 1 on stream 1 at 1,000 ms. The chunk is queued on
+/// streams 0 and 2. Stream 0 has requested chunk 0 again at 500 ms.
+fn with_a_timeout(streams: usize) -> Dealer {
     let mut dealer = begun(streams, 10_000);
     due(&mut dealer, 0);
     dealer.failed(0, ms(500));
@@ -273,9 +273,9 @@ fn with_a_stalled_chunk(streams: usize) -> Dealer {
 }
 
 #[test]
-fn an_earlier_chunk_that_stalls_later_is_requested_first() {
-    let mut dealer = with_a_stalled_chunk(4);
-    assert_eq!((due(&mut dealer, 1500), dealer.stalls()), (vec![], 2));
+fn an_earlier_chunk_that_times_out_later_is_requested_first() {
+    let mut dealer = with_a_timeout(4);
+    assert_eq!((due(&mut dealer, 1500), dealer.timeouts()), (vec![], 2));
     dealer.arrived(2, ms(1600));
     assert_eq!(due(&mut dealer, 1600), [(2, Some(0))]);
     dealer.arrived(2, ms(1700));
@@ -283,8 +283,8 @@ fn an_earlier_chunk_that_stalls_later_is_requested_first() {
 }
 
 #[test]
-fn a_stalled_chunk_goes_to_streams_with_the_shortest_queues() {
-    let mut dealer = with_a_stalled_chunk(5);
+fn a_chunk_that_times_out_goes_to_streams_with_the_shortest_queues() {
+    let mut dealer = with_a_timeout(5);
     assert_eq!(due(&mut dealer, 1500), []);
     dealer.arrived(2, ms(1600));
     assert_eq!(due(&mut dealer, 1600), [(2, Some(1))], "its queue was not empty");
@@ -293,7 +293,7 @@ fn a_stalled_chunk_goes_to_streams_with_the_shortest_queues() {
 }
 
 #[test]
-fn a_stalled_chunk_goes_to_free_streams_first() {
+fn a_chunk_that_times_out_goes_to_free_streams_first() {
     let mut dealer = begun(4, 500);
     due(&mut dealer, 0);
     for (stream, now) in [(1, 100), (2, 500), (3, 600)] {
@@ -324,24 +324,24 @@ fn chunks_in_the_queue_of_a_stream_that_is_given_up_are_not_lost() {
 }
 
 #[test]
-fn stalls_are_counted_for_each_stream() {
+fn timeouts_are_counted_for_each_stream() {
     let mut dealer = begun(2, 1000);
     due(&mut dealer, 0);
     dealer.arrived(1, ms(900));
     due(&mut dealer, 900);
-    assert_eq!((due(&mut dealer, 1000), dealer.stalls(), dealer.most_stalls()), (vec![], 1, 1));
+    assert_eq!((due(&mut dealer, 1000), dealer.timeouts(), dealer.most_timeouts()), (vec![], 1, 1));
     dealer.arrived(0, ms(1100));
     due(&mut dealer, 1100);
-    // Stream 1 stalls with chunk 2, which stream 0 has in its queue; then stream 0 with chunk 3.
+    // Chunk 2 times out on stream 1, and stream 0 has it in its queue; then chunk 3 on stream 0.
     due(&mut dealer, 1900);
     due(&mut dealer, 2100);
-    assert_eq!((dealer.stalls(), dealer.most_stalls()), (3, 2));
+    assert_eq!((dealer.timeouts(), dealer.most_timeouts()), (3, 2));
     dealer.begin(ms(2200), None);
-    assert_eq!(dealer.most_stalls(), 2, "in all resources");
+    assert_eq!(dealer.most_timeouts(), 2, "in all resources");
 }
 
 #[test]
-fn if_all_streams_stall_one_begins_anew() {
+fn if_all_streams_time_out_one_begins_anew() {
     let mut dealer = begun(2, 200);
     due(&mut dealer, 0);
     // Stream 0 gets a new connection for its chunk, and then has that of stream 1.
@@ -354,16 +354,16 @@ fn if_all_streams_stall_one_begins_anew() {
 }
 
 #[test]
-fn a_single_stream_requests_a_stalled_chunk_again() {
+fn a_single_stream_requests_a_chunk_that_times_out_again() {
     let mut dealer = begun(1, 200);
     due(&mut dealer, 0);
     assert_eq!(due(&mut dealer, 1000), [(0, None), (0, Some(0))]);
     assert_eq!(due(&mut dealer, 2000), [(0, None), (0, Some(0))]);
-    assert_eq!((dealer.arrived(0, ms(2100)), dealer.stalls()), (first(0), 2));
+    assert_eq!((dealer.arrived(0, ms(2100)), dealer.timeouts()), (first(0), 2));
 }
 
 #[test]
-fn copies_that_stall_too_go_further() {
+fn copies_that_time_out_too_go_further() {
     let mut dealer = begun(4, 400);
     due(&mut dealer, 0);
     for stream in [1, 2, 3] {
@@ -442,7 +442,7 @@ fn the_last_stream_with_a_chunk_begins_anew_if_the_others_are_given_up() {
     let mut dealer = begun(2, 200);
     due(&mut dealer, 0);
     dealer.arrived(1, ms(100));
-    // Stream 0 has stalled; stream 1 fails three times with its copy.
+    // Stream 0 has timed out; stream 1 fails three times with its copy.
     due(&mut dealer, 1000);
     for now in [1010, 1020] {
         dealer.failed(1, ms(now));
@@ -501,7 +501,7 @@ proptest! {
         let mut answer = |dealer: &mut Dealer, active: &mut Vec<Option<u64>>, stream: usize, now: u64| {
             let Some(chunk) = active[stream].take() else { return Ok(()) };
             if chunk * 100 >= length {
-                dealer.behind_end(stream, ms(now));
+                dealer.beyond_end(stream, ms(now));
                 return Ok(());
             }
             dealer.set_length(length);

@@ -6,7 +6,7 @@
 //! fixed moment, which the caller states.
 //!
 //! - [`Dealer`]: decides which chunk is requested next on which connection
-//! - [`ChunkTimeout`]: the time after which a chunk counts as stalled
+//! - [`ChunkTimeout`]: the time after which a chunk times out
 //! - [`model`]: the throughput that the streams can reach
 
 mod dealer;

@@ -2,9 +2,10 @@
 //! (*Evaluation of HTTP-based request-response streams for internet video streaming*, MMSys 2011).
 //!
 //! Sizes are in bytes, times in seconds, rates in bytes per second, and loss is the share of
-//! packets that are lost. The model is an upper bound: it has no slow start and no time-outs. The
-//! symbols in the comments are those of the source: BW is the bandwidth, t_q the longest queueing
-//! delay, p the loss, n_c the number of streams, l_ch the size of a chunk, and t_gap the gap.
+//! packets that are lost. The model leaves out slow start and TCP timeouts. The authors meant it as
+//! an upper bound; measured goodput can exceed it. The symbols in the comments are those of the
+//! source: BW is the bandwidth, t_q the longest queueing delay, p the loss, n_c the number of
+//! streams, l_ch the size of a chunk, and t_gap the gap.
 //!
 //! [`refined`] is a model of our own for links without loss.
 
@@ -13,14 +14,14 @@ pub mod refined;
 /// The maximum segment size of TCP in bytes, as in the source.
 pub const MSS: f64 = 1460.0;
 
-/// A path with a bottleneck.
+/// The link that limits the throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// The bandwidth of the bottleneck in bytes per second; above 0.
+    /// The bandwidth of the link in bytes per second; above 0.
     pub bandwidth: f64,
     /// The round-trip time without queueing, in seconds.
     pub rtt: f64,
-    /// The longest queueing delay of the bottleneck in seconds; above 0.
+    /// The longest queueing delay of the link in seconds; above 0.
     pub queue: f64,
     /// The share of packets that are lost, from 0 to below 1.
     pub loss: f64,
@@ -43,13 +44,13 @@ pub fn tcp_rate(link: &Link) -> f64 {
     MSS / (link.loss.sqrt() * link.rtt)
 }
 
-/// Equation 2: the rate of all streams in bytes per second on a path without a bottleneck, where a
-/// chunk takes one round trip of `rtt` seconds, r = n_c l_ch / (RTT + t_gap).
+/// Equation 2: the rate of all streams in bytes per second over a link of unlimited bandwidth,
+/// where a chunk takes one round trip of `rtt` seconds, r = n_c l_ch / (RTT + t_gap).
 pub fn simple_rate(rtt: f64, streams: &Streams) -> f64 {
     streams.count * streams.chunk / (rtt + streams.gap)
 }
 
-/// Returns the bytes that fit into the queue of the bottleneck: BW t_q (source, before equation 3).
+/// Returns the bytes that fit into the queue of the link: BW t_q (source, before equation 3).
 pub fn queue_size(link: &Link) -> f64 {
     link.bandwidth * link.queue
 }
@@ -135,12 +136,12 @@ pub fn terms(link: &Link, streams: &Streams) -> Vec<Term> {
         term("r_tcp", "one TCP connection", tcp_rate(link), "B/s", "MSS / (sqrt(p) RTT) [1]"),
         term(
             "r",
-            "streams, no bottleneck",
+            "streams, unlimited link",
             simple_rate(link.rtt, streams),
             "B/s",
             "n_c l_ch / (RTT + t_gap) [2]",
         ),
-        term("l_q", "queue of the bottleneck", queue_size(link), "B", "BW t_q"),
+        term("l_q", "queue of the link", queue_size(link), "B", "BW t_q"),
         term("l_rr", "share of a stream", share, "B", "l_q / n_c"),
         term("n_rt", "round trips of a chunk", round_trips(streams, share), "", "l_ch / l_rr"),
         term("t_qav", "average queueing delay", queueing(link, streams), "s", "min(n_rt, 1) t_q / 2"),

@@ -1,4 +1,4 @@
-//! The time after which a chunk counts as stalled.
+//! The time after which a chunk times out.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,21 +8,21 @@ const SAMPLES: usize = 20;
 /// The factor of the moving average.
 const FACTOR: f64 = 1.3;
 
-/// The time-out before the first chunk has arrived.
+/// The timeout before the first chunk has arrived.
 const INITIAL: Duration = Duration::from_secs(3);
 
 const MIN: Duration = Duration::from_secs(1);
 const MAX: Duration = Duration::from_secs(5);
 
-/// The factor with which a time-out that has expired counts as a transfer time. The source states a
+/// The factor with which an expired timeout enters the mean of transfer times. The source states a
 /// penalty, but no number.
 const PENALTY: u32 = 2;
 
-/// The time after which a chunk counts as stalled.
+/// The time after which a chunk times out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ChunkTimeout {
     /// 1.3 times the moving average of the last 20 transfer times, from 1 s to 5 s; 3 s at first. A
-    /// chunk that stalls counts with twice the time that it was given.
+    /// chunk that timed out enters the average as twice its timeout.
     #[default]
     Adaptive,
     /// Always the same time.

@@ -103,8 +103,8 @@ pub(crate) struct Load {
     /// earlier ones have ended
     #[arg(long, value_name = "RATE", requires = "single")]
     pub(crate) rate: Option<f64>,
-    /// Fetch video segments in chunks over N connections of each player, all with HTTP/1.1; with
-    /// --single, all responses
+    /// Fetch video segments in chunks over N connections of each player, all with HTTP/1.1. With
+    /// --single, fetch each URL in chunks: each of the --concurrency connections becomes N
     #[arg(long, value_name = "N", conflicts_with = "new_connections")]
     pub(crate) streams: Option<usize>,
     /// With --streams: number of bytes of a chunk, such as 160kB or 512KiB
@@ -113,20 +113,20 @@ pub(crate) struct Load {
     /// With --streams: time between the end of a chunk and the next request on the same connection
     #[arg(long, default_value = "0s", value_name = "DURATION", requires = "streams")]
     pub(crate) gap: TimeSpan,
-    /// With --streams: time after which a chunk is requested on two other connections too:
-    /// `adaptive` (by the last transfer times, 1 s to 5 s) or a duration
+    /// With --streams: time after which a chunk has timed out and is requested again: `adaptive`
+    /// (by the last transfer times, 1 s to 5 s) or a duration
     #[arg(long, default_value = "adaptive", value_name = "HOW", value_parser = chunk_timeout, requires = "streams")]
     pub(crate) chunk_timeout: ChunkTimeout,
-    /// With --streams: what to do about a segment that takes longer to arrive than to play: `wait`
-    /// for it, or `truncate` it to what has arrived in order
+    /// With --streams: what to do with a segment whose download takes longer than its duration:
+    /// `wait` for it, or `truncate` it to the bytes that arrived in order
     #[arg(long, default_value = "wait", value_name = "WHAT", requires = "streams")]
     pub(crate) on_deadline: OnDeadline,
     /// Number of plain downloads beside the players, each over one connection, to compare the
     /// throughput of both
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) competing: u64,
-    /// Order of samples in DASH and CMAF segments: `decode`, or `priority`, which asks the server
-    /// for the most important samples first (`?order=priority`)
+    /// Order of samples in segments of DASH, and of HLS in CMAF with one track: `decode`, or
+    /// `priority`, which requests the most important samples first (`?order=priority`)
     #[arg(long, default_value = "decode", value_name = "ORDER", conflicts_with = "single")]
     pub(crate) order: Order,
     /// Open a new connection for each request
@@ -184,7 +184,7 @@ pub(crate) enum Order {
     Priority,
 }
 
-/// The end of a segment that takes longer than it plays.
+/// The action if the download of a segment takes longer than its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnDeadline {
     Wait,

@@ -51,15 +51,15 @@ pub struct ChunkTally {
     pub requests: u64,
     /// The time from the request for each chunk to its last byte, for those that arrived first.
     pub times: Vec<Duration>,
-    /// Chunks that did not arrive within their time-out.
+    /// Chunks that did not arrive within their timeout.
     pub timeouts: u64,
-    /// The growth of the number of time-outs of the stream that has had most.
+    /// The growth of the number of timeouts of the stream that has had most.
     pub most_timeouts: u64,
     /// Bytes that had arrived on another connection, or that arrived for a request that was
     /// cancelled.
     pub duplicated: u64,
-    /// Requests behind the end of the resource, made before its length was known.
-    pub behind_end: u64,
+    /// Requests beyond the end of the resource, made before its length was known.
+    pub beyond_end: u64,
     /// Connections that were opened, except for requests that were cancelled.
     pub opened: u64,
     /// Connections that were opened although the last request of their stream was answered: the
@@ -118,7 +118,7 @@ impl Streams {
 
 impl Client {
     /// Fetches a resource in chunks. `body` takes the bytes in their order. At the time `end`, if
-    /// there is one, the resource is cut off behind the bytes that arrived in order.
+    /// there is one, the resource is truncated to the bytes that arrived in order.
     ///
     /// # Errors
     /// A [`FailedFetch`] for the reasons of [`get`](Self::get), if the server does not answer byte
@@ -134,14 +134,14 @@ impl Client {
         body: &mut Sink<'_>,
     ) -> Result<ChunkedFetch, FailedFetch> {
         let now = streams.now();
-        let (stalls, most) = (streams.dealer.stalls(), streams.dealer.most_stalls());
+        let (timeouts, most) = (streams.dealer.timeouts(), streams.dealer.most_timeouts());
         streams.dealer.begin(now, streams.expected);
         let mut transfer = Transfer::new(self, streams, resource, due);
         let fetched = timeout_at(self.deadline(due), transfer.run(end, body)).await;
         let received = transfer.delivered;
         transfer.end();
-        streams.tally.timeouts += streams.dealer.stalls() - stalls;
-        streams.tally.most_timeouts += streams.dealer.most_stalls() - most;
+        streams.tally.timeouts += streams.dealer.timeouts() - timeouts;
+        streams.tally.most_timeouts += streams.dealer.most_timeouts() - most;
         let failure = match fetched {
             Ok(Ok(fetched)) => {
                 streams.expected = Some(fetched.length);
@@ -337,8 +337,8 @@ impl<'a> Transfer<'a> {
             }
             // The first requests are made before the length is known.
             Err(Failure { reason: Reason::Status(416), .. }) if slot.chunk.number > 0 => {
-                tally.behind_end += 1;
-                self.streams.dealer.behind_end(stream, now);
+                tally.beyond_end += 1;
+                self.streams.dealer.beyond_end(stream, now);
             }
             Err(failure) if is_of_connection(&failure) => {
                 tally.failed += 1;
@@ -407,15 +407,15 @@ impl<'a> Transfer<'a> {
         Ok(ChunkedFetch { fetched, length })
     }
 
-    /// Ends the requests that are still on their way: copies, whose bytes have arrived in vain, and
-    /// those that a truncated resource lacks. Behind the end of a complete one there is nothing.
+    /// Ends the requests in flight. They are for chunks that have arrived on another stream, for
+    /// chunks that a truncated resource lacks, or for ranges beyond the end of a complete resource.
     fn end(self) {
         let Streams { dealer, tally, .. } = self.streams;
         for slot in self.slots.into_iter().flatten() {
             if slot.chunk.number < dealer.in_order() {
                 tally.duplicated += lock(&slot.bytes).len() as u64;
             } else if dealer.is_complete() {
-                tally.behind_end += 1;
+                tally.beyond_end += 1;
             }
         }
     }

@@ -37,7 +37,7 @@ impl Entity {
     /// # Errors
     /// - [`Reason::Changed`] if the version is not that of the first response.
     /// - [`Reason::WrongRange`] if the response has another range, or the whole file.
-    /// - [`Reason::Status`] for any other status, and 416 if the range is behind the end.
+    /// - [`Reason::Status`] for any other status, and 416 if the range is beyond the end.
     pub(super) fn accept<T>(
         &mut self,
         url: &Url,
@@ -52,13 +52,13 @@ impl Entity {
             StatusCode::PRECONDITION_FAILED => return Err(changed(url)),
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 let total = given.and_then(|given| given.strip_prefix("bytes */")?.parse().ok());
-                return Err(self.behind_end(url, is_whole, total));
+                return Err(self.beyond_end(url, is_whole, total));
             }
             status if status.is_success() => {
-                // Servers may ignore a range behind the end (RFC 9110 §15.5.17).
+                // Servers may ignore a range beyond the end (RFC 9110 §15.5.17).
                 let total = field(header::CONTENT_LENGTH).and_then(|total| total.parse::<u64>().ok());
                 if total.is_some_and(|total| total <= range.first) {
-                    return Err(self.behind_end(url, is_whole, total));
+                    return Err(self.beyond_end(url, is_whole, total));
                 }
                 let why = format!(
                     "{url}: {status} for the range {range}: the server does not answer byte ranges, which chunks need"
@@ -96,8 +96,8 @@ impl Entity {
         self.known.is_some()
     }
 
-    /// Returns the failure of a request behind the end of a file of `total` bytes.
-    fn behind_end(&mut self, url: &Url, is_whole: bool, total: Option<u64>) -> Failure {
+    /// Returns the failure of a request beyond the end of a file of `total` bytes.
+    fn beyond_end(&mut self, url: &Url, is_whole: bool, total: Option<u64>) -> Failure {
         if self.known.as_ref().is_some_and(|known| total.is_some_and(|total| total != known.total)) {
             return changed(url);
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_known_from_a_response_behind_it() {
+    fn the_end_is_known_from_a_response_beyond_it() {
         let mut entity = Entity::default();
         assert_eq!(accept(&mut entity, 416, &[("content-range", "bytes */80")]), Err(Reason::Status(416)));
         assert_eq!(entity.length, Some(80));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_file_in_place_of_a_range_behind_its_end_is_no_wrong_range() {
+    fn the_whole_file_in_place_of_a_range_beyond_its_end_is_no_wrong_range() {
         for (length, expected) in [("80", Reason::Status(416)), ("101", Reason::WrongRange)] {
             let mut entity = Entity::default();
             assert_eq!(accept(&mut entity, 200, &[("content-length", length)]), Err(expected));

@@ -90,9 +90,9 @@ async fn chunks_over_several_connections_are_the_whole_file() {
             assert_eq!(count, (length as u64, length as u64, false));
             assert_eq!(tally.times.len(), length.div_ceil(1000));
             assert_eq!((tally.duplicated, tally.timeouts, tally.failed), (0, 0, 0));
-            let behind = tally.requests - tally.times.len() as u64;
-            assert_eq!(tally.behind_end, behind);
-            assert!(round == 0 || behind == 0, "the length of the first one is known: {tally:?}");
+            let beyond = tally.requests - tally.times.len() as u64;
+            assert_eq!(tally.beyond_end, beyond);
+            assert!(round == 0 || beyond == 0, "the length of the first one is known: {tally:?}");
         }
     }
 }
@@ -164,14 +164,14 @@ async fn one_slow_connection_does_not_hold_up_the_others() {
     let (fetched, body, tally) = fetch(&server, &mut streams, None).await;
     fetched.unwrap();
     assert!(body == file(20_000));
-    // The shortest time-out is a second.
+    // The shortest timeout is a second.
     assert_eq!((tally.timeouts, tally.most_timeouts, tally.times.len()), (1, 1, 20));
     assert!(started.elapsed() < Duration::from_millis(1600), "{:?}", started.elapsed());
     assert_eq!(server.connections(), 3, "the cancelled connection was not needed again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_arrive_twice_are_counted() {
+async fn bytes_that_arrive_in_vain_are_counted() {
     let server = server(2000, |request, reply| {
         // The first answer begins, and does not end.
         if request.connection == 0 {
@@ -266,7 +266,7 @@ async fn a_server_that_refuses_all_streams_is_soon_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_may_send_the_whole_file_for_a_range_behind_its_end() {
+async fn a_server_may_send_the_whole_file_for_a_range_beyond_its_end() {
     let server = server(1500, |request, reply| {
         reply.delay = Duration::from_millis(100);
         if request.range.is_some_and(|(first, _)| first >= 1500) {
@@ -276,7 +276,7 @@ async fn a_server_may_send_the_whole_file_for_a_range_behind_its_end() {
     let (fetched, body, tally) = fetch(&server, &mut Streams::new(settings(4)), None).await;
     fetched.unwrap();
     assert!(body == file(1500));
-    assert_eq!((tally.requests, tally.behind_end), (4, 2));
+    assert_eq!((tally.requests, tally.beyond_end), (4, 2));
 }
 
 #[tokio::test(start_paused = true)]

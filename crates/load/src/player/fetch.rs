@@ -163,14 +163,14 @@ impl SetFetcher {
         let (Some(streams), Some(chunking)) = (&mut self.streams, &behaviour.chunking) else {
             return (client.get(&mut self.connection, resource, due, push).await, 1.0);
         };
-        let play_out = Duration::try_from_secs_f64(duration).unwrap_or(Duration::MAX);
-        let end = Instant::now().checked_add(play_out).filter(|_| chunking.truncate);
+        let duration = Duration::try_from_secs_f64(duration).unwrap_or(Duration::MAX);
+        let end = Instant::now().checked_add(duration).filter(|_| chunking.truncate);
         // Boxed, so that players that fetch without chunks need no memory for it.
         let fetched = Box::pin(client.get_in_chunks(streams, resource, due, end, push)).await;
         let tally = streams.take_tally();
         recorder.update_streams(self.player, |results| {
             results.add(&tally, fetched.as_ref().ok());
-            results.long_gaps += u64::from(chunking.settings.gap >= play_out);
+            results.long_gaps += u64::from(chunking.settings.gap >= duration);
         });
         let share = |chunked: &ChunkedFetch| chunked.fetched.bytes as f64 / chunked.length.max(1) as f64;
         let share = fetched.as_ref().map_or(1.0, share);

@@ -45,7 +45,8 @@ pub struct Behaviour {
     /// The chunks in which players fetch the segments of their main set; `None` to fetch each
     /// segment with one request.
     pub chunking: Option<Chunking>,
-    /// If true, players ask for the samples of CMAF segments in order of importance.
+    /// If true, players request the segments of DASH, and of HLS in CMAF, with their samples in
+    /// order of importance.
     pub by_priority: bool,
 }
 
@@ -54,7 +55,7 @@ pub struct Behaviour {
 pub struct Chunking {
     /// The settings of the streams.
     pub settings: Settings,
-    /// If true, a segment is cut off when its play-out time is over.
+    /// If true, a segment is truncated when its duration is over.
     pub truncate: bool,
 }
 

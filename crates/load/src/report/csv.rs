@@ -130,7 +130,7 @@ pub fn steps(runs: &[(String, Run)]) -> String {
 /// each run that has one of them. Times are in microseconds, rates in bytes per second.
 pub fn streams(runs: &[(String, Run)]) -> String {
     let mut out = String::from(
-        "run,resources,truncated,bytes,missing,rate,requests,chunk_mean_us,chunk_p50_us,chunk_p99_us,timeouts,duplicated,behind_end,opened,failed,given_up,competing,competing_rate,fairness,streams,reopened,refused,most_timeouts\r\n",
+        "run,resources,truncated,bytes,missing,rate,requests,chunk_mean_us,chunk_p50_us,chunk_p99_us,timeouts,duplicated,beyond_end,opened,failed,given_up,competing,competing_rate,fairness,streams,reopened,refused,most_timeouts\r\n",
     );
     let number = |number: Option<f64>| number.map(|number| format!("{number:.3}")).unwrap_or_default();
     for (name, run) in runs {
@@ -155,7 +155,7 @@ pub fn streams(runs: &[(String, Run)]) -> String {
             times.quantile(0.99),
             streams.timeouts,
             streams.duplicated,
-            streams.behind_end,
+            streams.beyond_end,
             streams.opened,
             streams.failed,
             streams.given_up,

@@ -25,20 +25,20 @@ pub(super) fn stream_notes(streams: &StreamResults) -> Vec<String> {
     }
     if streams.timeouts > 0 && streams.streams > 1 {
         notes.push(format!(
-            "stalled chunks: {}, {:.0} % of them on the slowest connection of each player",
+            "chunks that timed out: {}, {:.0} % of them on the slowest connection of each player",
             streams.timeouts,
             streams.most_timeouts as f64 * 100.0 / streams.timeouts as f64
         ));
     }
-    if streams.behind_end > 0 {
+    if streams.beyond_end > 0 {
         notes.push(format!(
-            "requests behind the end of a segment whose length was not known yet, which are no failures: {}",
-            streams.behind_end
+            "requests beyond the end of a segment whose length was not known yet, which are no failures: {}",
+            streams.beyond_end
         ));
     }
     if streams.long_gaps > 0 {
         notes.push(format!(
-            "the gap is not shorter than the play-out time of {} segments: each stream had one chunk of them at most",
+            "the gap is not shorter than the duration of {} segments: each stream had one chunk of them at most",
             streams.long_gaps
         ));
     }
@@ -84,15 +84,15 @@ mod tests {
             ),
             (
                 |streams| (streams.timeouts, streams.most_timeouts) = (4, 3),
-                "stalled chunks: 4, 75 % of them on the slowest connection of each player",
+                "chunks that timed out: 4, 75 % of them on the slowest connection of each player",
             ),
             (
-                |streams| streams.behind_end = 4,
-                "requests behind the end of a segment whose length was not known yet, which are no failures: 4",
+                |streams| streams.beyond_end = 4,
+                "requests beyond the end of a segment whose length was not known yet, which are no failures: 4",
             ),
             (
                 |streams| streams.long_gaps = 6,
-                "the gap is not shorter than the play-out time of 6 segments: each stream had one chunk of them at most",
+                "the gap is not shorter than the duration of 6 segments: each stream had one chunk of them at most",
             ),
             (
                 |streams| streams.is_http2_offered = true,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_stream_has_all_stalls() {
+    fn a_single_stream_has_all_timeouts() {
         let streams = StreamResults { streams: 1, timeouts: 2, most_timeouts: 2, ..undisturbed() };
         assert_eq!(stream_notes(&streams), Vec::<String>::new());
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct StreamResults {
     /// The number of resources, such as segments, of which at least a part arrived.
     pub resources: u64,
-    /// Resources that were cut off at the end of their play-out time.
+    /// Resources that were truncated when their duration was over.
     pub truncated: u64,
     /// Bytes that arrived in order, and so were of use.
     pub bytes: u64,
@@ -29,15 +29,16 @@ pub struct StreamResults {
     pub requests: u64,
     /// The time from the request for each chunk to its last byte, in microseconds.
     pub chunk_times: Histogram,
-    /// Chunks that did not arrive within their time-out.
+    /// Chunks that did not arrive within their timeout.
     pub timeouts: u64,
     /// Of these, the chunks of the stream that had most of them; the sum over all players.
     #[serde(default)]
     pub most_timeouts: u64,
     /// Bytes that arrived in vain: twice, or on a connection that failed.
     pub duplicated: u64,
-    /// Requests behind the end of a resource, made before its length was known.
-    pub behind_end: u64,
+    /// Requests beyond the end of a resource, made before its length was known.
+    #[serde(alias = "behind_end")]
+    pub beyond_end: u64,
     /// Connections that were opened, except for requests that were cancelled.
     pub opened: u64,
     /// Connections that were opened because the server had not kept the last one of the stream.
@@ -50,7 +51,7 @@ pub struct StreamResults {
     pub refused: u64,
     /// The maximum number of streams that one player gave up while it kept others.
     pub given_up: u64,
-    /// Resources whose play-out time was not longer than the gap between requests.
+    /// Resources whose duration was not longer than the gap between requests.
     pub long_gaps: u64,
     /// True if the server also offers HTTP/2.
     #[serde(default)]
@@ -66,7 +67,7 @@ impl StreamResults {
         self.timeouts += tally.timeouts;
         self.most_timeouts += tally.most_timeouts;
         self.duplicated += tally.duplicated;
-        self.behind_end += tally.behind_end;
+        self.beyond_end += tally.beyond_end;
         self.opened += tally.opened;
         self.reopened += tally.reopened;
         self.failed += tally.failed;
@@ -105,7 +106,7 @@ impl StreamResults {
         add(&mut self.timeouts, other.timeouts)?;
         add(&mut self.most_timeouts, other.most_timeouts)?;
         add(&mut self.duplicated, other.duplicated)?;
-        add(&mut self.behind_end, other.behind_end)?;
+        add(&mut self.beyond_end, other.beyond_end)?;
         add(&mut self.opened, other.opened)?;
         add(&mut self.reopened, other.reopened)?;
         add(&mut self.failed, other.failed)?;
@@ -181,7 +182,7 @@ mod tests {
             &mut tally.timeouts,
             &mut tally.most_timeouts,
             &mut tally.duplicated,
-            &mut tally.behind_end,
+            &mut tally.beyond_end,
             &mut tally.opened,
             &mut tally.reopened,
             &mut tally.failed,
@@ -200,7 +201,7 @@ mod tests {
                 results.timeouts,
                 results.most_timeouts,
                 results.duplicated,
-                results.behind_end,
+                results.beyond_end,
                 results.opened,
                 results.reopened,
                 results.failed,
@@ -220,6 +221,8 @@ mod tests {
         for new in ["streams", "most_timeouts", "reopened", "refused", "is_http2_offered"] {
             assert!(value.as_object_mut().unwrap().remove(new).is_some(), "{new}");
         }
+        let renamed = value.as_object_mut().unwrap().remove("beyond_end").unwrap();
+        value["behind_end"] = renamed;
         assert_eq!(serde_json::from_value::<StreamResults>(value).unwrap(), StreamResults::default());
     }
 }

@@ -70,7 +70,7 @@ async fn players_fetch_video_in_chunks_and_check_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn segments_are_truncated_at_the_end_of_their_play_out_time() {
+async fn segments_are_truncated_when_their_duration_is_over() {
     let inner = title();
     let server = MemoryServer::new(move |request| {
         let mut reply = inner(request);
@@ -128,22 +128,22 @@ async fn noted(
 }
 
 #[tokio::test(start_paused = true)]
-async fn gaps_beyond_the_play_out_time_are_noted() {
+async fn gaps_longer_than_a_segment_are_noted() {
     let mut behaviour = chunked(5, true);
     if let Some(chunking) = &mut behaviour.chunking {
         chunking.settings.gap = Duration::from_secs(10);
     }
     let (notes, _) = noted(behaviour, |_, _| {}).await;
-    let expected = "the gap is not shorter than the play-out time of ";
+    let expected = "the gap is not shorter than the duration of ";
     assert!(notes.iter().any(|note| note.starts_with(expected)), "{notes:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn servers_that_do_not_do_all_that_streams_need_are_noted_in_one_line_each() {
-    // The only requests behind the end are those before the first length is known.
-    let behind_end = "requests behind the end of a segment whose length was not known yet, ";
+    // The only requests beyond the end are those before the first length is known.
+    let beyond_end = "requests beyond the end of a segment whose length was not known yet, ";
     let (notes, wrong) = noted(chunked(5, false), |_, _| {}).await;
-    let is_quiet = notes.iter().all(|note| note.contains(behind_end));
+    let is_quiet = notes.iter().all(|note| note.contains(beyond_end));
     assert!(is_quiet && notes.len() <= 1 && wrong.is_empty(), "{notes:?} {wrong:?}");
     let (notes, wrong) = noted(chunked(5, false), |_, reply| reply.cut = Some(usize::MAX)).await;
     let closes = notes.iter().filter(|note| note.starts_with("the server does not keep connections: "));
@@ -167,8 +167,8 @@ async fn servers_that_do_not_do_all_that_streams_need_are_noted_in_one_line_each
         }
     })
     .await;
-    let stalled = "stalled chunks: 1, 100 % of them on the slowest connection of each player";
-    assert!(notes.iter().any(|note| note == stalled) && wrong.is_empty(), "{notes:?} {wrong:?}");
+    let timed_out = "chunks that timed out: 1, 100 % of them on the slowest connection of each player";
+    assert!(notes.iter().any(|note| note == timed_out) && wrong.is_empty(), "{notes:?} {wrong:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -168,7 +168,7 @@ impl Fragments {
             let shares = packed.shares(number).filter_map(|(i, share)| clock.boundary(i, share?.number));
             *time = shares.fold(*time, i64::min);
         }
-        // The last fragment holds the samples of the other tracks behind the end of the lead.
+        // The last fragment holds the samples of the other tracks after the end of the lead.
         let ends = tracks.iter().filter_map(|i| clock.boundary(*i, numbers(i)?.end));
         if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
             *last = end.max(*last);

@@ -1,8 +1,8 @@
 //! The order of importance of samples, so that a segment that is cut off still plays.
 //!
 //! Sync samples come first, then the other samples that are references, then those that no sample
-//! depends on. Within each class, they are in decode order. Wherever the segment is cut off, the
-//! samples that each remaining sample depends on remain too. The exception are samples that are
+//! depends on. Samples of the same importance are in decode order. Wherever the segment is cut off,
+//! the samples that each remaining sample depends on remain too. The exception are samples that are
 //! decoded after a sync sample and presented before it: they may depend on samples before it.
 //!
 //! References are not ordered by temporal layer. Encoders let frames of a low layer depend on

@@ -3,17 +3,17 @@
 //! It differs from equations 3 and 4 of the source in three ways, and has no constant that was
 //! fitted to measurements:
 //!
-//! - The window of a kept connection covers a share of the bytes on the path as well as of those in
-//!   the queue of the bottleneck.
+//! - The window of a kept connection covers a share of the bytes on the link as well as of those in
+//!   its queue.
 //! - Round trips are not rounded up, but a chunk takes one at least.
-//! - The bottleneck sends each chunk in l_ch / BW. Chunks of other streams that arrive meanwhile
-//!   share the link. The source takes half the time of one round of chunks instead, however many
-//!   streams have a chunk on its way.
+//! - The link sends each chunk in l_ch / BW. Chunks of other streams that arrive meanwhile share
+//!   the link. The source takes half the time of one round of chunks instead, however many streams
+//!   have a chunk on its way.
 //!
-//! The streams and the bottleneck are thus a closed queueing network of n_c customers: each spends
-//! `away` seconds off the bottleneck, and then `link_time` of work at it, which serves all that are
-//! there alike. The share of time in which such a bottleneck is idle is Erlang's loss formula with
-//! n_c servers and a load of `away / link_time`, whatever the distributions of both times are.
+//! The streams and the link are thus a closed queueing network of n_c customers: each spends `away`
+//! seconds off the link, and then `link_time` of work at it, which serves all that are there alike.
+//! The share of time in which such a link is idle is Erlang's loss formula with n_c servers and a
+//! load of `away / link_time`, whatever the distributions of both times are.
 //!
 //! Packets that are lost because the queue overflows are left out, as in the source.
 
@@ -29,18 +29,18 @@ pub fn round_trips(link: &Link, streams: &Streams) -> f64 {
     (streams.chunk / window(link, streams)).max(1.0)
 }
 
-/// Returns the time in seconds that the bottleneck alone takes to send a chunk: l_ch / BW.
+/// Returns the time in seconds that the link alone takes to send a chunk: l_ch / BW.
 pub fn link_time(link: &Link, streams: &Streams) -> f64 {
     streams.chunk / link.bandwidth
 }
 
 /// Returns the time in seconds of a stream for each chunk in which it waits neither for the
-/// bottleneck nor in its queue: round trips times RTT, plus t_gap.
+/// link nor in its queue: round trips times RTT, plus t_gap.
 pub fn away(link: &Link, streams: &Streams) -> f64 {
     round_trips(link, streams) * link.rtt + streams.gap
 }
 
-/// Returns the share of time in which the bottleneck sends nothing, from 0 to 1: Erlang's loss
+/// Returns the share of time in which the link sends nothing, from 0 to 1: Erlang's loss
 /// formula with n_c servers and a load of away / link_time.
 pub fn idle(link: &Link, streams: &Streams) -> f64 {
     let load = away(link, streams) / link_time(link, streams);
@@ -54,7 +54,7 @@ pub fn idle(link: &Link, streams: &Streams) -> f64 {
 }
 
 /// Returns the rate of all streams in bytes per second: BW times the share of time in which the
-/// bottleneck sends.
+/// link sends.
 pub fn rate(link: &Link, streams: &Streams) -> f64 {
     link.bandwidth * (1.0 - idle(link, streams))
 }
@@ -65,9 +65,9 @@ pub(super) fn terms(link: &Link, streams: &Streams) -> [Term; 6] {
     [
         term("w", "refined: window of a stream", window(link, streams), "B", "BW (t_q + RTT) / n_c"),
         term("n_w", "refined: round trips of a chunk", round_trips(link, streams), "", "max(l_ch / w, 1)"),
-        term("t_link", "refined: chunk on the bottleneck", link_time(link, streams), "s", "l_ch / BW"),
+        term("t_link", "refined: chunk on the link", link_time(link, streams), "s", "l_ch / BW"),
         term("t_away", "refined: rest of a chunk's time", away(link, streams), "s", "n_w RTT + t_gap"),
-        term("idle", "refined: idle bottleneck", idle(link, streams), "", "Erlang B(n_c, t_away / t_link)"),
+        term("idle", "refined: idle link", idle(link, streams), "", "Erlang B(n_c, t_away / t_link)"),
         term("r_refined", "refined: streams, no loss", rate(link, streams), "B/s", "BW (1 - idle)"),
     ]
 }

@@ -8,7 +8,7 @@ use latemux_index::Title;
 /// needs playlists, because some players lose their position over a rendition without a URI, which
 /// stands for audio in the variants.
 ///
-/// A segment of TS also holds the sound behind the end of the picture, or under a still picture. If
+/// A segment of TS also holds the sound after the end of the picture, or under a still picture. If
 /// that makes it longer than twice the target duration, the audio gets a playlist too, and is cut
 /// there by the target duration. TS of sound alone in the list of a variant is no way out: players
 /// stall over a seek to it, because Media Source Extensions can play only what both buffers hold.

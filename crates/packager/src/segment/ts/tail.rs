@@ -1,4 +1,4 @@
-//! The clock behind the end of the video, while the audio of its last segment goes on.
+//! The clock after the end of the video, while the audio of its last segment goes on.
 
 use super::{
     layout::{AUDIO_LAG, MAX_FILLS, PCR_INTERVAL, PesUnit, decode_clock},
@@ -7,7 +7,7 @@ use super::{
 use latemux_index::{Sample, Track, media::Samples, title::Segment};
 use latemux_isobmff::{Time, Timescale, time::Round};
 
-/// Returns the number of PCR-only packets behind the end of the video. `video` is the track, its
+/// Returns the number of PCR-only packets after the end of the video. `video` is the track, its
 /// share of the segment, and the end of its last sample in decode time; `audio` is the track, its
 /// share, and its number of samples.
 ///
