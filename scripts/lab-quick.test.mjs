@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { complaints } from "./lab-quick.mjs";
+import { complaints, readings } from "./lab-quick.mjs";
 
 const title = {
   segments: { dash: 13, smooth: 13, hls: 7, hds: 7 },
@@ -59,27 +59,51 @@ test("a failed measurement is a complaint", () => {
 
 test("a connection that is used again is a complaint where each request must open its own", () => {
   const own = { experiment: "back-ends", point: { setup: "a", format: "hls", before: "same" } };
-  const model = { model_requests: 28, model_bytes: 4_700_000 };
-  const measured = (connections, changes) =>
+  const model = { storage_bytes: 3_125_000, model_requests: 28, model_bytes: 3_130_000 };
+  const measured = (connections, changes = {}) =>
     record({ storage_requests: 28, storage_connections: connections, ...model, ...changes }).measured;
   assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
   assert.match(complaints({ ...own, measured: measured(1) }, title)[0], /connections to storage: 1, not 28/);
   const wrong = (changes) => complaints({ ...own, point: { ...own.point, format: "dash" }, measured: measured(28, changes) }, title).join("\n");
   assert.match(wrong({ model_requests: 27 }), /requests to storage by the cost model: 28, not 27/);
-  assert.match(wrong({ model_bytes: 4_500_000 }), /bytes from storage \/ cost model: 1\.04/);
+  assert.match(wrong({ model_bytes: 3_000_000 }), /bytes from storage \/ cost model: 1\.04/);
   // A cell that the model does not cover would be checked by nothing.
   assert.match(wrong({ model_requests: null, model_bytes: null }), /by the cost model/);
 });
 
 test("a balancer that does not keep titles on one origin is a complaint", () => {
   const one = 7 * 2_792_748;
-  const titles = (setup, reads, read, cached = setup === "two-origins-round-robin" ? 2 * one : one) => {
+  const inTurn = Math.round((8 / 7) * one);
+  const titles = (setup, reads, read, cached = setup === "two-origins-round-robin" ? inTurn : one) => {
     const measured = { requests: 91, bytes: 7 * 2_793_536, storage_requests: reads, storage_bytes: read, cached };
     return complaints({ ...record(measured), experiment: "titles", point: { setup, format: "dash" } }, title);
   };
-  assert.deepEqual(titles("one-origin", 77 + 7, 7 * 3_053_929), []);
-  assert.deepEqual(titles("two-origins-round-robin", 2 * 84, 14 * 3_053_929), []);
-  assert.match(titles("one-origin", 84, 7 * 3_053_929, 0).join("\n"), /bytes in caches: 0, not /);
-  assert.match(titles("two-origins-hash", 2 * 84, 14 * 3_053_929).join("\n"), /requests to storage: 168, not 84/);
-  assert.match(titles("two-origins-round-robin", 84, 7 * 3_053_929).join("\n"), /requests to storage: 84, not 168/);
+  assert.deepEqual(titles("one-origin", 89, one + 7 * 261_181), []);
+  assert.deepEqual(titles("two-origins-round-robin", 139, inTurn + 14 * 261_181), []);
+  assert.match(titles("one-origin", 89, 7 * 3_053_929, 0).join("\n"), /bytes in caches: 0, not /);
+  assert.match(titles("two-origins-hash", 139, inTurn + 14 * 261_181).join("\n"), /requests to storage: 139, not 89/);
+  assert.match(titles("two-origins-round-robin", 89, 7 * 3_053_929).join("\n"), /requests to storage: 89, not 139/);
+});
+
+test("each set-up has the efficiency that follows from what it keeps", () => {
+  const found = (setup, reads, read, cached) => {
+    const model = { model_requests: reads, model_bytes: read };
+    const measured = record({ storage_requests: reads, storage_bytes: read, cached, ...model }).measured;
+    return complaints({ experiment: "back-ends", point: { setup, format: "hls", before: "same" }, measured }, title).join("\n");
+  };
+  const media = 2_850_000;
+  const [ism, index, start] = [1165, 21_796, 16_384];
+  assert.equal(found("c", 28, media + 7 * (ism + index + start), 0), "");
+  assert.equal(found("place-3-ism", 21, media + 7 * (index + start), ism + 500), "");
+  assert.equal(found("place-2-meta", 14, media + 7 * start, ism + index + 900), "");
+  assert.equal(found("n-index", 7, media, 0), "");
+  assert.match(found("n-index", 7, media / 2, 0), /efficiency: 2\.07/);
+  assert.match(found("n-index", 14, media, 0), /requests to storage: 14, not 7/);
+  assert.match(found("place-2-meta", 14, media + 7 * start, ism), /bytes in caches: 1165, not 22961/);
+});
+
+test("an origin reads each range of its titles once", () => {
+  assert.deepEqual(readings(title, "hls", false), { indexes: 7, ranges: 48, whole: 42 });
+  // Each range is read by one origin, and one title is requested from one origin only.
+  assert.deepEqual(readings(title, "hls", true), { indexes: 13, ranges: 49, whole: 42 });
 });

@@ -114,8 +114,8 @@ enum Net {
     Loopback,
 }
 
-/// Sum up the results of a run: write report.html, summary.csv with a line for each cell, and
-/// cells.csv with a line for each measurement
+/// Sum up the results of a run: write report.html, summary.csv with a line for each cell, cells.csv
+/// with a line for each measurement, and claims.csv with a line for each claim
 ///
 /// If a cell was measured repeatedly, the report states the mean and half the width of its 95 %
 /// confidence interval (Student's t). For each claim of an experiment, it says whether the results
@@ -327,6 +327,7 @@ fn write_report(flags: &Report) -> Result<()> {
     let mut files = vec![
         ("summary.csv", report::summary(&run.records)),
         ("cells.csv", report::measurements(&run.records)),
+        ("claims.csv", report::claims(&run)),
         ("report.html", report::page(&run)),
     ];
     files.extend(run.fits().map(|fits| ("fits.csv", fits)));

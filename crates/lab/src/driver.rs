@@ -2,11 +2,14 @@
 
 mod blocks;
 mod measure;
+mod processors;
 mod record;
+mod series;
 mod site;
 
 pub use measure::{Measured, Resources};
 pub use record::{Record, Records};
+pub use series::Tcp;
 
 use crate::{
     Error, content,
@@ -19,6 +22,8 @@ use crate::{
     task::Part,
 };
 use latemux_link::network::Enclosure;
+use processors::Division;
+use series::Series;
 use site::Site;
 use std::{
     fs,
@@ -126,12 +131,18 @@ impl Driver<'_> {
         let id = format!("lab-{}-r{}", cell.key, repeat + 1);
         let workflow = Workflow::new(id, format!("One cell of {}", cell.experiment), cell.graph.clone())?;
         write(&documents.join(format!("r{}.wdd", repeat + 1)), &workflow.to_json()?)?;
-        self.perform(&workflow, None)
+        self.perform(&workflow, None, Some(&documents.join(format!("hosts-r{}.csv", repeat + 1))))
     }
 
     /// Runs a workflow in a folder of its own, which is then removed. The parts of its tasks are
-    /// copied to `parts`, if that is stated.
-    pub(crate) fn perform(&self, workflow: &Workflow, parts: Option<&Path>) -> Result<Measured, Error> {
+    /// copied to the folder `parts`, and the usage of hosts is written to the file `usage`, if they
+    /// are stated.
+    pub(crate) fn perform(
+        &self,
+        workflow: &Workflow,
+        parts: Option<&Path>,
+        usage: Option<&Path>,
+    ) -> Result<Measured, Error> {
         let work = self.run.join(WORK);
         // A run that was killed may have left it.
         let _ = fs::remove_dir_all(&work);
@@ -140,7 +151,7 @@ impl Driver<'_> {
             own.record(&work);
         }
         let before = ProcessorTime::now();
-        let result = self.run_tasks(workflow, &work);
+        let result = self.run_tasks(workflow, &work, usage);
         let foreign = ProcessorTime::now().foreign_since(&before);
         for node in workflow.graph.nodes().iter().filter(|_| result.is_ok()) {
             let name = Part::file_name(&workflow.task_id(&node.id));
@@ -154,24 +165,35 @@ impl Driver<'_> {
     }
 
     /// Runs the tasks of a workflow until the client ends, and adds up their parts.
-    fn run_tasks(&self, workflow: &Workflow, work: &Path) -> Result<Measured, Error> {
+    fn run_tasks(&self, workflow: &Workflow, work: &Path, usage: Option<&Path>) -> Result<Measured, Error> {
+        let division = Division::of(&workflow.graph);
+        let _restricted = division.as_ref().map(Division::restrict);
         let mut site = match self.enclosure {
             Some(enclosure) => Site::hosts(&workflow.graph, enclosure)?,
             None => Site::loopback(&workflow.graph)?,
         };
         let tasks = Task::of(workflow, |from, port| format!("http://{}/", site.address(from, port)));
+        let mut series = Series::begin(site.networks());
         let mut running = Vec::new();
         for (task, node) in tasks.iter().zip(workflow.graph.nodes()) {
             if site.is_process(task.function) {
                 let file = work.join(format!("{}.tdd", task.id));
                 write(&file, &task.to_json()?)?;
-                let process =
-                    site.start(node, &self.latemux, |command| self.prepare(command, &file, work))?;
+                let own = division.as_ref().and_then(|division| division.own(task.function));
+                let program = if own.is_some() { Path::new("taskset") } else { &self.latemux };
+                let process = site.start(node, program, |command| {
+                    if let Some(processors) = own {
+                        command.args(["--cpu-list", &processors]).arg(&self.latemux);
+                    }
+                    self.prepare(command, &file, work);
+                })?;
                 process.record(work);
+                series.add(node.host.as_deref(), &process);
                 running.push((task, process));
             }
         }
-        let outcome = self.wait(&mut site, &mut running, work);
+        let outcome = self.wait(&mut site, &mut series, &mut running, work);
+        series.read();
         // The client stops first, then each function before the one that it reads from.
         let mut failed = None;
         while let Some((task, mut process)) = running.pop() {
@@ -181,20 +203,30 @@ impl Driver<'_> {
                 failed = Some(failure(work, task, status));
             }
         }
+        if let Some(usage) = usage {
+            // The series is an addition: a measurement without it is still valid.
+            let _ = fs::write(usage, series.to_csv());
+        }
         outcome?;
         failed.map_or(Ok(()), Err)?;
         for (link, carried) in site.carried() {
             let part = Part { function: Function::Link.name().to_owned(), carried, ..Part::default() };
             part.write(work, &workflow.task_id(&link))?;
         }
-        let ids: Vec<String> = workflow.graph.nodes().iter().map(|node| node.id.clone()).collect();
-        Measured::of(&tasks, &ids, work, &self.content)
+        Measured::of(&tasks, workflow.graph.nodes(), &series, work, &self.content)
     }
 
     /// Waits until the client, which is the last task, has ended.
-    fn wait(&self, site: &mut Site<'_>, running: &mut [(&Task, Process)], work: &Path) -> Result<(), Error> {
+    fn wait(
+        &self,
+        site: &mut Site<'_>,
+        series: &mut Series,
+        running: &mut [(&Task, Process)],
+        work: &Path,
+    ) -> Result<(), Error> {
         while !self.stop.load(Relaxed) {
             site.sample();
+            series.read_when_due();
             for (task, process) in &mut *running {
                 match process.ended() {
                     Some(status) if task.function.is_client() && status.success() => return Ok(()),

@@ -1,8 +1,10 @@
 //! The functions of a chain, and the parameters that each of them takes.
 
+mod load;
 mod parameter;
 
 use crate::Error;
+pub(crate) use load::steps;
 use parameter::Value;
 pub(crate) use parameter::{exponent, fraction};
 use serde::{Deserialize, Serialize};
@@ -15,7 +17,7 @@ pub type Parameters = BTreeMap<String, String>;
 pub const MAX_PARAMETER: usize = 64 << 10;
 
 /// The most copies of a title. Lists of URLs grow with them.
-const MAX_COPIES: u64 = 1000;
+pub(crate) const MAX_COPIES: u64 = 1000;
 
 /// A function that can be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -128,13 +130,17 @@ impl Function {
                 ("requests", Count, false),
                 ("rate", Count, false),
                 ("segments", Count, false),
+                ("passes", Count, false),
                 ("segment-duration", Duration, false),
                 ("rendition", OneOf(&["high", "low"]), false),
                 ("steps", Steps, false),
+                ("step", Count, false),
                 ("duration", Duration, false),
                 ("ramp", Duration, false),
                 ("streams", Count, false),
                 ("chunk", Bytes, false),
+                ("order", OneOf(&["decode", "priority"]), false),
+                ("on-deadline", OneOf(&["wait", "truncate"]), false),
                 ("competing", Level, false),
                 ("abr", Text, false),
                 ("class", OneOf(&["manifest", "segment"]), false),
@@ -201,7 +207,10 @@ impl Function {
                 "`rate` counts requests, so it needs `kind = \"list\"` or `\"single\"`",
             ));
         }
-        Ok(())
+        if self == Self::Load && stated("passes").is_some() && stated("kind") != Some("list") {
+            return Err(Error::invalid("passes are those of a list: they need the kind list"));
+        }
+        if self == Self::Load { load::check(parameters) } else { Ok(()) }
     }
 }
 
@@ -275,6 +284,12 @@ mod tests {
         let parameters = at_rate("watch", "100");
         let why = "`rate` counts requests, so it needs `kind = \"list\"` or `\"single\"`";
         refused(Function::Load, &parameters, why);
+        let passes = |kind| {
+            let base = [("format", "hls"), ("title", "t"), ("connections", "1"), ("passes", "1")];
+            [base[0], base[1], base[2], base[3], ("kind", kind)]
+        };
+        assert_eq!(check(Function::Load, &passes("list")), Ok(()));
+        refused(Function::Load, &passes("single"), "passes are those of a list");
         let origin = |name, value| [("config", "x"), (name, value)];
         assert_eq!(check(Function::Origin, &origin("cache-memory", "1GiB")), Ok(()));
         refused(Function::Origin, &origin("cache-memory", "0"), "not a size from 1 byte to 1 TiB");

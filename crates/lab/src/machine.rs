@@ -126,7 +126,7 @@ pub(crate) fn own_ticks() -> u64 {
 
 /// Returns the sum of the fields 14 to 17 of proc_pid_stat(5): user and system time of the process,
 /// and of its children that were waited for. Field 2 may hold spaces and brackets.
-fn ticks(stat: &str) -> Option<u64> {
+pub(crate) fn ticks(stat: &str) -> Option<u64> {
     let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
     let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
     (fields.len() == 4).then(|| fields.iter().sum())

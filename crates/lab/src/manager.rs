@@ -102,7 +102,7 @@ impl Manager {
     /// the thread that calls this.
     pub fn run(&self) {
         while let Some((workflow, stop)) = self.take() {
-            let result = self.driver(&stop).perform(&workflow, Some(&self.run.join(PARTS)));
+            let result = self.driver(&stop).perform(&workflow, Some(&self.run.join(PARTS)), None);
             let state = match result {
                 Ok(measured) => State::Ended(Box::new(measured)),
                 Err(error) => State::Failed(error),

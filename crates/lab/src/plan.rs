@@ -1,7 +1,9 @@
 //! Plans: the cells of experiments, their order, time and disk.
 
+mod copies;
 mod estimate;
 mod extent;
+mod level;
 mod matrix;
 mod offered;
 mod order;
@@ -330,6 +332,7 @@ fn graph(
                 if stated.contains_key("rate") {
                     add("segments", &offered::whole_segments(title, format, duration).to_string())?;
                 }
+                level::split(parameters)?;
                 extent.load(parameters)?;
             }
             Function::Origin => {
@@ -349,6 +352,9 @@ fn graph(
             }
             Function::Cache | Function::Balance => {}
         }
+    }
+    if setup.copy_per_connection {
+        copies::for_connections(&mut nodes);
     }
     Graph::new(nodes, connections)
 }

@@ -1,8 +1,10 @@
 //! Processes that end with the one that started them.
 
 mod identity;
+mod tree;
 
 pub(crate) use identity::Identity;
+pub(crate) use tree::Tree;
 
 use crate::Error;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -58,6 +60,11 @@ impl Process {
         if let Some(process) = Identity::of_child(&self.child) {
             process.record(folder);
         }
+    }
+
+    /// Returns the process with its descendants, unless it has ended.
+    pub(crate) fn tree(&self) -> Option<Tree> {
+        Identity::of_child(&self.child).map(Tree::of)
     }
 
     /// Returns how the process has ended, if it has.
@@ -126,10 +133,16 @@ pub(crate) fn memory_of_children() -> u64 {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     let largest = |child: &str| {
         let status = fs::read_to_string(format!("/proc/{child}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
+        bytes(&status, "VmHWM:")
     };
-    children.split_whitespace().filter_map(largest).max().unwrap_or(0).saturating_mul(1024)
+    children.split_whitespace().filter_map(largest).max().unwrap_or(0)
+}
+
+/// Returns the bytes in a line of proc_pid_status(5), such as `VmHWM:`.
+fn bytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes = line.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(kilobytes.saturating_mul(1024))
 }
 
 impl Drop for Process {

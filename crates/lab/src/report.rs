@@ -10,7 +10,7 @@ mod table;
 mod value;
 mod verdict;
 
-pub use csv::{measurements, summary};
+pub use csv::{claims, measurements, summary};
 pub use fit::{ClaimFit, OfferedCell};
 pub use html::page;
 pub use verdict::{JudgedClaim, Verdict};

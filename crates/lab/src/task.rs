@@ -8,7 +8,7 @@ mod place;
 mod player;
 mod sources;
 
-pub(crate) use part::Carried;
+pub(crate) use part::{Carried, wall_clock};
 pub use part::{Part, Response};
 pub(crate) use place::LOAD;
 use place::{Deadline, POLL};

@@ -1,5 +1,6 @@
 //! `latemux lab run`: cells measured on this machine, and what is left of them.
 
+use crate::lab_usage;
 use latemux_link::network::Enclosure;
 use latemux_testmedia::{process::tool, recipe};
 use serde_json::Value;
@@ -265,7 +266,7 @@ fn count(lab: &Lab) {
         assert_eq!(source("source_read") > 0, reads_media, "{record}");
         assert!(source("source_read") <= storage.1, "{record}");
         let key = record["key"].as_str().unwrap();
-        assert!(lab.out().join("cells").join(key).join("r1.wdd").exists());
+        lab_usage::check(lab, record, &lab.out().join("cells").join(key));
     }
     let report =
         Command::new(env!("CARGO_BIN_EXE_latemux")).args(["lab", "report"]).arg(lab.out()).output().unwrap();

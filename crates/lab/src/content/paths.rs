@@ -70,16 +70,18 @@ impl Paths {
         paths.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
     }
 
-    /// Returns the paths of a title that is stored under several names. Its first segments come
-    /// first, so that clients request all copies side by side.
+    /// Returns the paths of a title that is stored under several names. Each segment is that of the
+    /// next copy, so that clients request all copies side by side, and each pass through as many
+    /// paths as the title has segments requests each segment once.
     pub fn copied(&self, copies: usize) -> CopiedPaths {
-        let of_all = |path: &String| {
-            let path = path.clone();
-            (1..=copies).map(move |copy| format!("/title-{copy}{path}"))
+        let of_copy = |path: &String, copy: usize| format!("/title-{}{path}", copy % copies + 1);
+        let pass = |pass| {
+            let segments = self.segments.iter().enumerate();
+            segments.map(move |(number, path)| of_copy(path, pass + number))
         };
         CopiedPaths {
-            manifests: of_all(&self.manifest).collect(),
-            segments: self.segments.iter().flat_map(of_all).collect(),
+            manifests: (0..copies).map(|copy| of_copy(&self.manifest, copy)).collect(),
+            segments: (0..copies).flat_map(pass).collect(),
         }
     }
 }
@@ -169,4 +171,18 @@ fn write(
     super::write(&made, &json)?;
     fs::rename(&made, file(place, format, choice)).map_err(|error| Error::file(&made, &error))?;
     fs::remove_dir_all(&part).map_err(|error| Error::file(&part, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pass_requests_each_segment_once_and_each_copy_in_turn() {
+        let segments = ["/a", "/b", "/c"].map(str::to_owned).to_vec();
+        let copied = Paths { manifest: "/m".to_owned(), segments, bytes: 0 }.copied(2);
+        assert_eq!(copied.manifests, ["/title-1/m", "/title-2/m"]);
+        let passes = [["/title-1/a", "/title-2/b", "/title-1/c"], ["/title-2/a", "/title-1/b", "/title-2/c"]];
+        assert_eq!(copied.segments, passes.concat());
+    }
 }

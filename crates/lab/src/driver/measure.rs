@@ -1,9 +1,11 @@
 //! The result of one measurement, from the parts of its tasks.
 
+use super::series::{Series, Tcp};
 use crate::{
     Error,
     content::{Choice, Paths},
     function::{Function, exponent},
+    graph::Node,
     model::{
         lru::{Requests, hit_ratio},
         predict::{Cost, Files, Load},
@@ -11,7 +13,7 @@ use crate::{
     nbmp::Task,
     task::{Counters, LOAD, Part, Played, Sources},
 };
-use latemux_load::results::{Histogram, Run};
+use latemux_load::results::{Histogram, Results, Run};
 use latemux_quantity::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -91,6 +93,19 @@ pub struct Measured {
     /// The number of stalls of players.
     #[serde(default)]
     pub stalls: u64,
+    /// The duration of all stalls of simulated players in seconds.
+    #[serde(default)]
+    pub stalled: Option<f64>,
+    /// The duration of all media that simulated players played, in seconds.
+    #[serde(default)]
+    pub shown: Option<f64>,
+    /// The segments that were truncated at their deadline, if they were fetched over
+    /// request-response streams.
+    #[serde(default)]
+    pub truncated: Option<u64>,
+    /// The bytes of these segments that arrived in order, as a share of all their bytes.
+    #[serde(default)]
+    pub arrived: Option<f64>,
     /// The share of all cores that other programs used, from 0 to 1.
     #[serde(default)]
     pub foreign: f64,
@@ -110,6 +125,12 @@ pub struct Measured {
     /// The resources that each function used, by its id.
     #[serde(default)]
     pub functions: BTreeMap<String, Resources>,
+    /// The counters of the client's host, if hosts have networks of their own.
+    #[serde(default)]
+    pub client_tcp: Option<Tcp>,
+    /// The counters of storage's host, if hosts have networks of their own.
+    #[serde(default)]
+    pub storage_tcp: Option<Tcp>,
 }
 
 /// The resources that a function used, from its start.
@@ -129,16 +150,23 @@ impl Measured {
     ///
     /// # Errors
     /// If a part is missing or cannot be read.
-    pub(super) fn of(tasks: &[Task], ids: &[String], folder: &Path, content: &Path) -> Result<Self, Error> {
+    pub(super) fn of(
+        tasks: &[Task],
+        nodes: &[Node],
+        series: &Series,
+        folder: &Path,
+        content: &Path,
+    ) -> Result<Self, Error> {
         let parts = tasks.iter().map(|task| Ok((task, Part::read(folder, &task.id)?)));
         let parts: Vec<(&Task, Part)> = parts.collect::<Result<_, Error>>()?;
         let mut measured = Self::default();
         let mut title_bytes = 0;
         let from = parts.iter().map(|(_, part)| part.measured_from).fold(0.0, f64::max);
-        for ((task, part), id) in parts.iter().zip(ids) {
+        for ((task, part), node) in parts.iter().zip(nodes) {
             measured.cached += part.cached;
             let Part { processor, memory, .. } = *part;
-            measured.functions.insert(id.clone(), Resources { function: task.function, processor, memory });
+            let resources = Resources { function: task.function, processor, memory };
+            measured.functions.insert(node.id.clone(), resources);
             match task.function {
                 Function::Storage => {
                     measured.add_storage(part, from);
@@ -161,6 +189,8 @@ impl Measured {
             (measured.model_requests, measured.model_bytes) = (Some(cost.requests), cost.bytes);
         }
         measured.lru = lru(tasks, title_bytes, measured.source_used);
+        measured.client_tcp = series.tcp_of(nodes, from, Function::is_client);
+        measured.storage_tcp = series.tcp_of(nodes, from, |function| function == Function::Storage);
         Ok(measured)
     }
 
@@ -212,9 +242,24 @@ impl Measured {
         self.startup_median =
             (players.startup.count() > 0).then(|| players.startup.quantile(0.5) as f64 / 1000.0);
         self.stalls = players.stalls.count();
+        self.add_quality(&run.whole.results);
         let saturated = run.whole.generator.saturated as f64 / 1000.0;
         self.is_generator_bound = saturated > MAX_SATURATED * self.seconds;
         Ok(())
+    }
+
+    /// Adds what simulated players showed, and what of their segments arrived.
+    fn add_quality(&mut self, results: &Results) {
+        let Results { players, streams, .. } = results;
+        if players.started > 0 {
+            self.stalled = Some(players.stalls.mean() * players.stalls.count() as f64 / 1e6);
+            self.shown = Some(players.shown as f64 / 1e6);
+        }
+        let bytes = streams.bytes + streams.missing;
+        if bytes > 0 {
+            self.truncated = Some(streams.truncated);
+            self.arrived = Some(streams.bytes as f64 / bytes as f64);
+        }
     }
 
     fn add_player(&mut self, played: Played) {
@@ -332,6 +377,23 @@ mod tests {
         let text = serde_json::to_string(&even).unwrap();
         assert_eq!(serde_json::from_str::<Measured>(&text).unwrap(), even);
         assert!(serde_json::from_str::<Measured>(&text.replace("startups", "starts")).is_err());
+    }
+
+    #[test]
+    fn quality_is_that_of_players_and_of_streams() {
+        let mut measured = Measured::default();
+        measured.add_quality(&Results::default());
+        assert_eq!(measured, Measured::default());
+        let mut results = Results::default();
+        (results.players.started, results.players.shown) = (1, 7_500_000);
+        [1_000_000, 2_000_000].into_iter().for_each(|stall| results.players.stalls.record(stall));
+        (results.streams.bytes, results.streams.missing, results.streams.truncated) = (3, 1, 2);
+        measured.add_quality(&results);
+        let stalled = measured.stalled.unwrap();
+        assert!((stalled - 3.0).abs() < 0.05, "{stalled}");
+        assert_eq!((measured.shown, measured.truncated, measured.arrived), (Some(7.5), Some(2), Some(0.75)));
+        let text = serde_json::to_string(&measured).unwrap();
+        assert_eq!(serde_json::from_str::<Measured>(&text).unwrap(), measured);
     }
 
     fn task(function: Function, parameters: &[(&str, &str)]) -> Task {

@@ -13,7 +13,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -125,6 +125,13 @@ impl<'a> Site<'a> {
     /// Returns true if a function is a process. A link between hosts is a cable instead.
     pub(super) fn is_process(&self, function: Function) -> bool {
         self.hosts.is_none() || function != Function::Link
+    }
+
+    /// Returns the name of each host with the folder of its network's counters, if hosts have
+    /// networks of their own.
+    pub(super) fn networks(&self) -> Option<Vec<(String, PathBuf)>> {
+        let hosts = &self.hosts.as_ref()?.by_name;
+        Some(hosts.iter().map(|(name, host)| (name.clone(), host.counters())).collect())
     }
 
     /// Starts a program on the host of a function.

@@ -31,6 +31,17 @@ pub struct Claim {
     pub published: Option<String>,
 }
 
+impl Claim {
+    /// Returns what the bounds are about: the value itself, a ratio of it, or R² of a fit.
+    pub(crate) fn measure(&self) -> String {
+        match (&self.against, self.fit) {
+            (_, Some(Model::Offered)) => format!("R² of {}", self.value),
+            (Some(_), None) => format!("ratio of {}", self.value),
+            (None, None) => self.value.to_string(),
+        }
+    }
+}
+
 /// A model of the values of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Model {
@@ -88,6 +99,21 @@ pub enum Quantity {
     /// The median start-up delay of players.
     #[serde(rename = "start-up p50 ms")]
     StartUpMedian,
+    /// The number of stalls of players.
+    #[serde(rename = "stalls")]
+    Stalls,
+    /// The duration of all stalls of simulated players.
+    #[serde(rename = "stalled s")]
+    Stalled,
+    /// The duration of the media that simulated players played.
+    #[serde(rename = "shown s")]
+    Shown,
+    /// The segments that were truncated at their deadline.
+    #[serde(rename = "truncated segments")]
+    Truncated,
+    /// The share of the bytes of segments over request-response streams that arrived in order.
+    #[serde(rename = "arrived share")]
+    Arrived,
     /// The requests to storage.
     #[serde(rename = "storage requests")]
     StorageRequests,
@@ -103,6 +129,18 @@ pub enum Quantity {
     /// The connections to storage.
     #[serde(rename = "storage connections")]
     StorageConnections,
+    /// The connections that the client's host opened or accepted.
+    #[serde(rename = "client host connections")]
+    ClientHostConnections,
+    /// The connections that storage's host opened or accepted.
+    #[serde(rename = "storage host connections")]
+    StorageHostConnections,
+    /// The segments of TCP that the client's host sent again.
+    #[serde(rename = "client host retransmits")]
+    ClientHostRetransmits,
+    /// The segments of TCP that storage's host sent again.
+    #[serde(rename = "storage host retransmits")]
+    StorageHostRetransmits,
     /// The bytes to clients for each byte from storage.
     #[serde(rename = "efficiency")]
     Efficiency,
@@ -146,7 +184,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities, in the order of columns.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 35] = [
         Self::RequestRate,
         Self::ByteRate,
         Self::Latency,
@@ -155,11 +193,20 @@ impl Quantity {
         Self::FirstByte,
         Self::StartUp,
         Self::StartUpMedian,
+        Self::Stalls,
+        Self::Stalled,
+        Self::Shown,
+        Self::Truncated,
+        Self::Arrived,
         Self::StorageRequests,
         Self::StorageRequestsPerRequest,
         Self::StorageBytes,
         Self::LinkBytes,
         Self::StorageConnections,
+        Self::ClientHostConnections,
+        Self::StorageHostConnections,
+        Self::ClientHostRetransmits,
+        Self::StorageHostRetransmits,
         Self::Efficiency,
         Self::WireEfficiency,
         Self::Cached,
@@ -186,11 +233,20 @@ impl Quantity {
             Self::FirstByte => "first byte ms",
             Self::StartUp => "start-up ms",
             Self::StartUpMedian => "start-up p50 ms",
+            Self::Stalls => "stalls",
+            Self::Stalled => "stalled s",
+            Self::Shown => "shown s",
+            Self::Truncated => "truncated segments",
+            Self::Arrived => "arrived share",
             Self::StorageRequests => "storage requests",
             Self::StorageRequestsPerRequest => "storage requests per request",
             Self::StorageBytes => "storage MB",
             Self::LinkBytes => "link MB",
             Self::StorageConnections => "storage connections",
+            Self::ClientHostConnections => "client host connections",
+            Self::StorageHostConnections => "storage host connections",
+            Self::ClientHostRetransmits => "client host retransmits",
+            Self::StorageHostRetransmits => "storage host retransmits",
             Self::Efficiency => "efficiency",
             Self::WireEfficiency => "wire efficiency",
             Self::Cached => "cached MB",

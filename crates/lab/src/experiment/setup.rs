@@ -15,6 +15,10 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Setup {
     /// The set-up in one sentence.
     pub description: String,
+    /// True if each connection of a load requests a copy of the title, unless the experiment states
+    /// the copies. Where nothing is kept, an origin would otherwise read once for several requests.
+    #[serde(default)]
+    pub copy_per_connection: bool,
     /// The functions, from storage to client.
     pub chain: Vec<Entry>,
 }

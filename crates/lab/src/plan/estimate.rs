@@ -42,10 +42,7 @@ impl Estimate {
         for plan in plans {
             let largest = plan.titles.values().map(Title::bytes).max().unwrap_or(0);
             // The caches of origins are in memory.
-            let cells = plan
-                .cells
-                .iter()
-                .filter(|cell| cell.graph.nodes().iter().any(|node| node.function == Function::Cache));
+            let cells = plan.cells.iter().filter(|cell| cell.graph.nodes().iter().any(keeps));
             let copies = cells.map(|cell| cell.graph.client().and_then(copies).unwrap_or(1)).max();
             let copies = copies.unwrap_or(0);
             cached = cached.max(largest * copies * COPIES);
@@ -56,6 +53,11 @@ impl Estimate {
         let stored: u64 = titles.values().map(|title| title.bytes()).sum();
         Self { time, disk: stored + cached, titles: stored }
     }
+}
+
+/// Returns true for a cache that writes responses to disk.
+fn keeps(node: &Node) -> bool {
+    node.function == Function::Cache && node.parameters.get("mode").is_some_and(|mode| mode != "off")
 }
 
 /// Returns the number of copies of the title, if the experiment states it.
@@ -72,7 +74,9 @@ fn cell_time(graph: &Graph, plan: &Planned) -> Duration {
     let title = client.parameters.get("title");
     let title =
         plan.titles.iter().find(|((name, layout), _)| title == Some(&format!("{name}/{}", layout.name())));
-    let bytes = title.map_or(0, |(_, title)| title.highest()) * copies(client).unwrap_or(1);
+    let passes = client.parameters.get("passes").and_then(|passes| passes.parse().ok());
+    let passes = passes.or_else(|| copies(client)).unwrap_or(1);
+    let bytes = title.map_or(0, |(_, title)| title.highest()) * passes;
     let pass = bytes as f64 / rate as f64;
     let pass = Duration::from_secs_f64(pass);
     let span = |text: &str| text.parse::<TimeSpan>().ok().map(|span| span.0);

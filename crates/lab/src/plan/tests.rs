@@ -93,6 +93,42 @@ fn storage_and_load_have_as_many_copies_of_a_title() {
 }
 
 #[test]
+fn each_connection_has_a_copy_of_its_own_if_the_setup_says_so() {
+    let (folder, path) = library(EXPERIMENT);
+    let setup = folder.path().join("lab/setups/plain.toml");
+    let text = fs::read_to_string(&setup).unwrap();
+    fs::write(&setup, text.replace("chain = [", "copy_per_connection = true\nchain = [")).unwrap();
+    let plan = |text: &str| {
+        fs::write(&path, text).unwrap();
+        plan(&path, &Library::beside(&path), &conditions(), &Extent::default()).unwrap()
+    };
+    let copies = |cell: &Cell| {
+        let stated = |id: &str, name: &str| {
+            let node = cell.graph.nodes().iter().find(|node| node.id == id).unwrap();
+            node.parameters.get(name).cloned()
+        };
+        (stated("storage", "copies"), stated("load", "copies"), stated("load", "passes"))
+    };
+    let planned = plan(EXPERIMENT);
+    for cell in &planned.cells {
+        let ten = || Some("10".to_owned());
+        let expected = match (cell.point["setup"].as_str(), cell.point["connections"].as_str()) {
+            ("plain", "10") => (ten(), ten(), Some("1".to_owned())),
+            _ => (None, None, None),
+        };
+        assert_eq!(copies(cell), expected, "{:?}", cell.point);
+    }
+    // Copies of the experiment are those of every set-up.
+    let stated = plan(&EXPERIMENT.replace("layout = 'fmp4'", "layout = 'fmp4', copies = 3"));
+    assert!(stated.cells.iter().all(|cell| copies(cell).0.as_deref() == Some("3")));
+    // A title is on the disk once, and each of its segments is requested once.
+    assert_eq!(Estimate::of(&[planned]), Estimate::of(&[self::planned(EXPERIMENT).unwrap()]));
+    let players = plan(&EXPERIMENT.replace("kind = 'list'", "kind = 'sequence', duration = '9s'"));
+    assert!(players.cells.iter().all(|cell| copies(cell).2.is_none()));
+    assert!(players.cells.iter().any(|cell| copies(cell).1.is_some()));
+}
+
+#[test]
 fn a_player_takes_the_place_of_the_load() {
     let both = EXPERIMENT
         .replace("load =", "client = '$client'\nplayer = { starts = 3, before = 'same' }\nload =")

@@ -47,6 +47,11 @@ impl Identity {
         children.into_iter().find(|child| inner(*child) == Some(number)).and_then(Self::of)
     }
 
+    /// Returns the number of the process in procfs.
+    pub(super) fn number(self) -> i32 {
+        self.id
+    }
+
     /// Returns true if the process has not ended.
     pub(crate) fn is_alive(self) -> bool {
         Self::of(self.id) == Some(self)

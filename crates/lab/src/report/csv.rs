@@ -1,6 +1,6 @@
 //! A summary as CSV (RFC 4180).
 
-use super::{Cell, cells, fit::ClaimFit, value::value};
+use super::{Cell, JudgedClaim, Run, cells, fit::ClaimFit, value::value};
 use crate::{
     driver::Record,
     experiment::{Claim, Quantity},
@@ -68,6 +68,37 @@ fn number(number: Option<f64>) -> String {
     number.map_or_else(String::new, |number| format!("{number:.3}"))
 }
 
+/// Returns the claims of all experiments as CSV, with a line for each: the value that it is about,
+/// its bounds, the published finding, the mean with the ends of its 95 % confidence interval, the
+/// number of blocks, and the verdict. What does not exist is empty.
+pub fn claims(run: &Run) -> String {
+    let mut text =
+        "experiment,claim,value,at least,at most,published,mean,low,high,blocks,verdict\n".to_owned();
+    for name in run.outlines.keys() {
+        for judged in run.verdicts(name) {
+            claim_line(&mut text, name, &judged);
+        }
+    }
+    text
+}
+
+fn claim_line(text: &mut String, experiment: &str, judged: &JudgedClaim) {
+    let JudgedClaim { claim, verdict, interval, blocks, .. } = judged;
+    let bound = |bound: Option<f64>| bound.map_or_else(String::new, |bound| bound.to_string());
+    let [mean, low, high] = interval.map_or([None; 3], |interval| interval.map(Some)).map(number);
+    let _ = writeln!(
+        text,
+        "{},{},{},{},{},{},{mean},{low},{high},{blocks},{}",
+        quoted(experiment),
+        quoted(&claim.text),
+        quoted(&claim.measure()),
+        bound(claim.at_least),
+        bound(claim.at_most),
+        quoted(claim.published.as_deref().unwrap_or_default()),
+        verdict.name()
+    );
+}
+
 /// The columns of [`fit_lines`].
 pub(super) const FIT_COLUMNS: &str = "experiment,claim,a,± a,cell,offered requests/s,R × S × B MB/s,\
                                   served requests/s,value,± value,origin processors,saturated\n";
@@ -107,6 +138,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::{
+        Verdict,
         fit::OfferedCell,
         tests::{measured, record},
     };
@@ -159,6 +191,25 @@ mod tests {
         let text = summary(&[(0, record(0, "a", Some(cached)))]);
         assert_eq!((field(&text, 1, "MB/s"), field(&text, 1, "± MB/s")), ("0.500", ""));
         assert_eq!(field(&text, 1, "efficiency"), "");
+    }
+
+    #[test]
+    fn a_claim_is_a_line() {
+        let claim =
+            "text = 'a, b'\nvalue = 'MB/s'\nagainst = { setup = 'x' }\nat_least = 0.98\npublished = '2'";
+        let claim: Claim = toml::from_str(claim).unwrap();
+        let judged = JudgedClaim {
+            claim,
+            verdict: Verdict::Holds,
+            interval: Some([1.0, 0.98765, 1.25]),
+            blocks: 3,
+            fit: None,
+        };
+        let mut text = String::new();
+        claim_line(&mut text, "cold", &judged);
+        claim_line(&mut text, "cold", &JudgedClaim { interval: None, ..judged });
+        let start = "cold,\"a, b\",ratio of MB/s,0.98,,2,";
+        assert_eq!(text, format!("{start}1.000,0.988,1.250,3,holds\n{start},,,3,holds\n"));
     }
 
     #[test]

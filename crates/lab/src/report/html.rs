@@ -7,7 +7,7 @@ use super::{
     table::{end, start},
 };
 use crate::{
-    experiment::{Model, Published, Quantity, SETUP},
+    experiment::{Published, Quantity, SETUP},
     machine::Machine,
     outline::Outline,
 };
@@ -163,11 +163,7 @@ fn claims(html: &mut String, verdicts: &[JudgedClaim], outline: &Outline, scale:
         let bound = |sign: &str, bound: Option<f64>| bound.map(|bound| format!("{sign} {bound}"));
         let bounds = [bound("≥", claim.at_least), bound("≤", claim.at_most)];
         let bounds: Vec<String> = bounds.into_iter().flatten().collect();
-        let value = match (&claim.against, claim.fit) {
-            (_, Some(Model::Offered)) => format!("R² of {}", claim.value),
-            (Some(_), None) => format!("ratio of {}", claim.value),
-            (None, None) => claim.value.to_string(),
-        };
+        let value = claim.measure();
         let [mean, low, high] =
             interval.map_or([const { String::new() }; 3], |interval| interval.map(number));
         let _ = writeln!(

@@ -1,11 +1,16 @@
 //! Values of measurements.
 
-use crate::{driver::Measured, experiment::Quantity};
+use crate::{
+    driver::{Measured, Tcp},
+    experiment::Quantity,
+};
 
 /// Returns a value of a measurement, if it has one.
 pub(super) fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
     let rate = |count: u64| (measured.seconds > 0.0).then(|| count as f64 / measured.seconds);
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    let opened = |tcp: Option<Tcp>| tcp.map(|tcp| tcp.opened as f64);
+    let retransmitted = |tcp: Option<Tcp>| tcp.map(|tcp| tcp.retransmitted as f64);
     match quantity {
         Quantity::RequestRate => rate(measured.requests),
         Quantity::ByteRate => rate(measured.bytes).map(|bytes| bytes / 1e6),
@@ -15,6 +20,11 @@ pub(super) fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::FirstByte => measured.first_byte,
         Quantity::StartUp => measured.startup,
         Quantity::StartUpMedian => measured.startup_median,
+        Quantity::Stalls => measured.startup.map(|_| measured.stalls as f64),
+        Quantity::Stalled => measured.stalled,
+        Quantity::Shown => measured.shown,
+        Quantity::Truncated => measured.truncated.map(|segments| segments as f64),
+        Quantity::Arrived => measured.arrived,
         Quantity::StorageRequests => Some(measured.storage_requests as f64),
         Quantity::StorageRequestsPerRequest => {
             (measured.requests > 0).then(|| measured.storage_requests as f64 / measured.requests as f64)
@@ -22,6 +32,10 @@ pub(super) fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::StorageBytes => Some(megabytes(measured.storage_bytes)),
         Quantity::LinkBytes => Some(megabytes(measured.link_bytes)),
         Quantity::StorageConnections => Some(measured.storage_connections as f64),
+        Quantity::ClientHostConnections => opened(measured.client_tcp),
+        Quantity::StorageHostConnections => opened(measured.storage_tcp),
+        Quantity::ClientHostRetransmits => retransmitted(measured.client_tcp),
+        Quantity::StorageHostRetransmits => retransmitted(measured.storage_tcp),
         Quantity::Efficiency => measured.efficiency(),
         Quantity::WireEfficiency => measured.wire_efficiency(),
         Quantity::Cached => Some(megabytes(measured.cached)),

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error,
     content::{Choice, CopiedPaths, Paths},
-    function::exponent,
+    function::{Parameters, exponent, steps},
     nbmp,
     process::{Process, command},
 };
@@ -24,6 +24,9 @@ use std::{
 /// The time between the load that fills caches and the measured load. What the first has caused
 /// ends within it.
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// The parameters that are flags of `latemux load` with the same value.
+const FLAGS: [&str; 8] = ["requests", "rate", "streams", "chunk", "order", "on-deadline", "competing", "abr"];
 
 /// Runs the load to its end, or until `stop` is set. `latemux load` then writes what it has.
 pub(super) fn run(
@@ -59,35 +62,56 @@ pub(super) fn run(
         }
     }
     let paths = urls(format)?;
-    let connections = parameter("connections");
     let urls = match (parameter("kind"), parameter("class")) {
         ("list", _) => paths.segments,
         ("sequence" | "watch", _) => paths.manifests,
         ("single", "manifest") => paths.manifests.into_iter().take(1).collect(),
         _ => paths.segments.into_iter().take(1).collect(),
     };
-    let mut arguments = match parameter("kind") {
-        "list" | "single" => vec!["--single".to_owned(), format!("--concurrency={connections}")],
-        "sequence" => vec!["--sequence".to_owned(), format!("--players={connections}")],
-        _ => vec![format!("--players={connections}")],
-    };
-    let stated = |name: &str| task.parameters.get(name).map(|value| format!("--{name}={value}"));
-    let flags = ["requests", "rate", "duration", "ramp", "streams", "chunk", "competing", "abr"];
-    arguments.extend(flags.into_iter().filter_map(stated));
-    let steps = parameter("steps").split_whitespace().map(|step| format!("--step={step}"));
-    arguments.extend(steps);
-    arguments.extend(exponent(parameter("popularity")).map(|exponent| format!("--zipf={exponent}")));
+    let mut arguments = flags(&task.parameters);
     // Each block makes random choices of its own.
     let repeat = task.id.rsplit_once("-r").and_then(|(_, repeat)| repeat.parse::<u32>().ok());
     arguments.extend(repeat.map(|repeat| format!("--seed={repeat}")));
-    let ends = ["requests", "duration", "steps"].iter().any(|name| task.parameters.contains_key(*name));
-    if arguments[0] == "--single" && !ends {
-        arguments.push(format!("--requests={}", urls.len()));
+    let ends =
+        ["requests", "duration", "steps", "step"].iter().any(|name| task.parameters.contains_key(*name));
+    if !has_players(&task.parameters) && !ends {
+        let passes = task.parameters.get("passes").and_then(|passes| passes.parse::<usize>().ok());
+        let requests = passes.map_or(urls.len(), |passes| urls.len() / copies.unwrap_or(1) * passes);
+        arguments.push(format!("--requests={requests}"));
     }
     let measured_from = wall_clock();
     let results = place.results.of_load(&task.id);
     let is_partial = !perform(&arguments, &urls, inputs[0], &own, Some(&results), place, stop)?;
     Ok(Part { is_partial, ..Part::partial(task.function, measured_from) }.with_use(0))
+}
+
+/// Returns true if a load has players, not requests for a list of URLs.
+fn has_players(load: &Parameters) -> bool {
+    matches!(load.get("kind").map(String::as_str), Some("sequence" | "watch"))
+}
+
+/// Returns the flags of `latemux load` that the parameters alone state.
+fn flags(load: &Parameters) -> Vec<String> {
+    let mut flags = match load.get("kind").map(String::as_str) {
+        Some("sequence") => vec!["--sequence".to_owned()],
+        Some("watch") => Vec::new(),
+        _ => vec!["--single".to_owned()],
+    };
+    let stated = |name: &str| load.get(name).map(|value| format!("--{name}={value}"));
+    flags.extend(FLAGS.into_iter().filter_map(stated));
+    let steps = steps(load);
+    // Steps state numbers of connections themselves, and `step` also the ramp and the duration.
+    if steps.is_empty() {
+        let flag = if has_players(load) { "--players" } else { "--concurrency" };
+        flags.extend(load.get("connections").map(|connections| format!("{flag}={connections}")));
+    }
+    if !load.contains_key("step") {
+        flags.extend(["duration", "ramp"].into_iter().filter_map(stated));
+    }
+    flags.extend(steps.iter().map(|step| format!("--step={step}")));
+    let popularity = load.get("popularity").and_then(|popularity| exponent(popularity));
+    flags.extend(popularity.map(|exponent| format!("--zipf={exponent}")));
+    flags
 }
 
 /// Requests all segments of a title once, so that caches have them.
@@ -137,4 +161,29 @@ fn perform(
         sleep(POLL);
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_take_the_place_of_the_flags_that_exclude_them() {
+        let of = |parameters: &[(&str, &str)]| {
+            let own = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            flags(&own.collect())
+        };
+        let list = [("kind", "list"), ("connections", "9"), ("requests", "50")];
+        assert_eq!(of(&list), ["--single", "--requests=50", "--concurrency=9"]);
+        let steps = [list[0], list[1], ("steps", "1/5s 9/5s"), ("ramp", "1s")];
+        assert_eq!(of(&steps), ["--single", "--ramp=1s", "--step=1/5s", "--step=9/5s"]);
+        let players = [("kind", "sequence"), list[1], ("ramp", "2s"), ("duration", "10s"), ("step", "5")];
+        assert_eq!(of(&players[..4]), ["--sequence", "--players=9", "--duration=10s", "--ramp=2s"]);
+        assert_eq!(of(&players), ["--sequence", "--step=5/1s", "--step=9/9s"]);
+        let truncated = [("kind", "watch"), list[1], ("streams", "2"), ("on-deadline", "truncate")];
+        let flags = of(&[&truncated[..], &[("order", "priority"), ("popularity", "zipf:0.8")]].concat());
+        let expected =
+            ["--streams=2", "--order=priority", "--on-deadline=truncate", "--players=9", "--zipf=0.8"];
+        assert_eq!(flags, expected);
+    }
 }

@@ -80,7 +80,7 @@ impl Carried {
 
 /// Returns the time in seconds since 1970, as logs state it.
 #[expect(clippy::disallowed_methods, reason = "logs of several programs are compared by their times")]
-pub(super) fn wall_clock() -> f64 {
+pub(crate) fn wall_clock() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 

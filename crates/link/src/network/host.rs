@@ -6,6 +6,7 @@ use std::{
     fmt,
     fs::{self, File},
     io,
+    path::PathBuf,
     process::{Child, Command},
     sync::mpsc,
     thread::{self, JoinHandle},
@@ -54,6 +55,16 @@ impl Host {
     /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the folder in which procfs has the counters of the host's network, such as `dev` and
+    /// `snmp`. Any process that sees this one can read it.
+    pub fn counters(&self) -> PathBuf {
+        let mut folder = PathBuf::from(&self.namespace);
+        // From `…/ns/net` to `…/net`.
+        folder.pop();
+        folder.set_file_name("net");
+        folder
     }
 
     /// Calls a function on the thread of this host, and waits for its result.

@@ -1,7 +1,7 @@
 //! The resources that a machine uses, from procfs: proc_stat(5), proc_meminfo(5), proc_pid_net(5).
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// The name of the loopback interface.
 const LOOPBACK: &str = "lo";
@@ -85,15 +85,22 @@ impl Host {
     /// Reads the counters of this machine; zeros without procfs. The network is that of this
     /// process, which may have a namespace of its own.
     pub fn now() -> Self {
+        Self::with_network(Path::new("/proc/net"))
+    }
+
+    /// Reads the counters of this machine, but those of the network from a folder such as
+    /// `/proc/1/net`, which describes the network namespace of that process.
+    pub fn with_network(network: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let of_network = |name: &str| fs::read_to_string(network.join(name)).unwrap_or_default();
         Self::parse(&Files {
             name: read("/proc/sys/kernel/hostname"),
             uptime: read("/proc/uptime"),
             stat: read("/proc/stat"),
             memory: read("/proc/meminfo"),
-            interfaces: read("/proc/net/dev"),
-            sockets: read("/proc/net/sockstat") + &read("/proc/net/sockstat6"),
-            snmp: read("/proc/net/snmp"),
+            interfaces: of_network("dev"),
+            sockets: of_network("sockstat") + &of_network("sockstat6"),
+            snmp: of_network("snmp"),
         })
     }
 
@@ -236,6 +243,8 @@ mod tests {
         assert!(host.cores > 0 && host.at > 0 && host.busy > 0 && host.busy <= host.ticks, "{host:?}");
         assert!(host.used > 0 && host.used < host.memory && !host.name.is_empty(), "{host:?}");
         assert!(host.interfaces.contains_key(LOOPBACK), "{host:?}");
+        let without = Host::with_network(Path::new("/nowhere"));
+        assert!(without.interfaces.is_empty() && without.cores == host.cores, "{without:?}");
     }
 
     #[test]
