@@ -377,10 +377,9 @@ impl Dealer {
         if let Some(stream) = self.streams.get_mut(number) {
             stream.failures = 0;
         }
+        // It has not arrived before: other requests for a chunk end with its first answer.
         let chunk = active.chunk;
-        if !self.arrived.insert(chunk) {
-            return Answer::Late;
-        }
+        self.arrived.insert(chunk);
         while self.arrived.remove(&self.in_order) {
             self.in_order += 1;
         }
@@ -412,11 +411,8 @@ impl Dealer {
             stream.is_given_up = true;
             lost.append(&mut stream.queue);
         }
-        let is_missing = |dealer: &Self, chunk| {
-            (dealer.in_order..dealer.count()).contains(&chunk) && !dealer.arrived.contains(&chunk)
-        };
         for chunk in lost {
-            if is_missing(self, chunk) && !self.is_hoped_for(chunk) {
+            if chunk < self.count() && !self.is_hoped_for(chunk) {
                 self.rescue(number, chunk, now);
             }
         }

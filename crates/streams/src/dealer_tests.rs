@@ -104,7 +104,7 @@ fn with_a_chunk_behind_the_end() -> Dealer {
 }
 
 #[test]
-fn a_chunk_behind_the_end_that_fails_is_not_requested_again() {
+fn a_chunk_beyond_the_end_that_fails_is_not_requested_again() {
     let mut dealer = with_a_chunk_behind_the_end();
     dealer.set_length(150);
     dealer.failed(2, ms(600));
@@ -450,6 +450,98 @@ fn the_last_stream_with_a_chunk_begins_anew_if_the_others_are_given_up() {
     }
     dealer.failed(1, ms(1030));
     assert_eq!(due(&mut dealer, 1030), [(0, None), (0, Some(0))]);
+}
+
+#[test]
+fn a_stream_that_was_given_up_gets_no_chunk_that_times_out() {
+    let mut dealer = begun(3, 300);
+    due(&mut dealer, 0);
+    for now in [10, 20, 30] {
+        dealer.failed(2, ms(now));
+        due(&mut dealer, now);
+    }
+    // Stream 0 has chunk 2 in its queue. With stream 1 it times out, so it begins anew, and then
+    // has the chunk of stream 1 as well.
+    assert_eq!((due(&mut dealer, 1000), dealer.given_up()), (vec![(0, None), (0, Some(0))], 1));
+    assert_eq!(dealer.arrived(0, ms(1100)), first(0));
+    assert_eq!(due(&mut dealer, 1100), [(0, Some(1))]);
+    assert_eq!(dealer.arrived(0, ms(1200)), first(1));
+    assert_eq!(due(&mut dealer, 1200), [(1, None), (0, Some(2))]);
+    assert_eq!(dealer.arrived(0, ms(1300)), first(2));
+    assert!(dealer.is_complete() && dealer.timeouts() == 2);
+}
+
+#[test]
+fn a_free_stream_gets_the_chunk_of_one_that_is_given_up() {
+    let mut dealer = begun(4, 400);
+    due(&mut dealer, 0);
+    dealer.arrived(2, ms(100));
+    for now in [110, 120] {
+        dealer.failed(3, ms(now));
+        assert_eq!(due(&mut dealer, now), [(3, Some(3))]);
+    }
+    dealer.failed(3, ms(130));
+    assert_eq!((due(&mut dealer, 130), dealer.given_up()), (vec![(2, Some(3))], 1), "the others are busy");
+}
+
+#[test]
+fn the_chunk_of_a_stream_that_is_given_up_goes_to_the_shortest_queue() {
+    let mut dealer = with_a_timeout(4);
+    // Streams 0 and 2 have the chunk of stream 1 in their queues, so that one goes on.
+    for now in [1010, 1020] {
+        dealer.failed(1, ms(now));
+        assert_eq!(due(&mut dealer, now), [(1, Some(6))]);
+    }
+    dealer.failed(1, ms(1030));
+    assert_eq!((due(&mut dealer, 1030), dealer.given_up()), (vec![], 1), "the others are busy");
+    assert_eq!(dealer.arrived(3, ms(1040)), first(5));
+    assert_eq!(due(&mut dealer, 1040), [(3, Some(6))]);
+    assert_eq!(dealer.arrived(2, ms(1050)), first(4));
+    assert_eq!(due(&mut dealer, 1050), [(2, Some(1))]);
+}
+
+#[test]
+fn a_queued_chunk_of_a_stream_that_is_given_up_is_not_dealt_again_if_another_has_it() {
+    let mut dealer = with_a_timeout(3);
+    dealer.failed(0, ms(1010));
+    assert_eq!(due(&mut dealer, 1010), [(0, Some(0))]);
+    // Stream 0 has chunk 1 in its queue, and so has stream 2. Stream 1 goes on waiting for it.
+    dealer.failed(0, ms(1020));
+    assert_eq!((due(&mut dealer, 1020), dealer.given_up()), (vec![], 1));
+    assert_eq!(dealer.arrived(2, ms(1030)), first(3));
+    assert_eq!(due(&mut dealer, 1030), [(2, Some(1))]);
+    assert_eq!(dealer.arrived(2, ms(1040)), first(1));
+    assert_eq!(due(&mut dealer, 1040), [(1, None), (1, Some(0)), (2, Some(4))]);
+}
+
+#[test]
+fn events_of_streams_without_a_request_are_ignored() {
+    let mut dealer = dealer(2, 0, ChunkTimeout::Adaptive);
+    dealer.begin(ms(0), None);
+    for stream in [0, 1, 2] {
+        for now in [10, 20, 30] {
+            dealer.failed(stream, ms(now));
+            dealer.beyond_end(stream, ms(now));
+            assert_eq!(dealer.arrived(stream, ms(now)), Answer::Late);
+        }
+    }
+    assert_eq!((dealer.given_up(), dealer.is_lost(), dealer.in_order()), (0, false, 0));
+    assert_eq!(due(&mut dealer, 30), [(0, Some(0)), (1, Some(1))]);
+}
+
+#[test]
+fn there_is_at_least_one_stream_and_one_byte_in_a_chunk() {
+    let settings = Settings { streams: 0, chunk: 0, gap: ms(0), timeout: ChunkTimeout::Adaptive };
+    let mut dealer = Dealer::new(settings);
+    dealer.begin(ms(0), Some(0));
+    dealer.set_length(2);
+    for number in [0, 1] {
+        let chunk = Chunk { number, first: number, last: number };
+        assert_eq!(dealer.command(ms(0)), Some(Command::Request { stream: 0, chunk }));
+        assert_eq!((dealer.command(ms(0)), dealer.is_complete()), (None, false));
+        assert_eq!(dealer.arrived(0, ms(0)), first(number));
+    }
+    assert!(dealer.is_complete());
 }
 
 #[test]

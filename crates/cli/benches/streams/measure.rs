@@ -41,7 +41,7 @@ pub(crate) struct Measured {
     /// `r_max` of the model; `r_tcp`, at most the bandwidth, for a plain download.
     pub(crate) model: f64,
     timeouts: u64,
-    duplicated: u64,
+    pub(crate) duplicated: u64,
     /// Goodput by the mean throughput of the competing downloads.
     pub(crate) fairness: Option<f64>,
 }

@@ -282,6 +282,33 @@ fn the_model_of_streams_is_printed_as_text_json_and_csv() {
     let json: serde_json::Value = serde_json::from_str(&printed(&["--json"])).unwrap();
     assert_eq!(json["parameters"]["streams"], 5.0);
     assert_eq!(printed(&["--sweep", "rtt=0..200ms:10ms"]).lines().count(), 22);
-    let refused = latemux(&[&flags.replace("200ms", "0s").split(' ').collect::<Vec<_>>()[..]].concat());
-    assert!(!refused.status.success() && said(&refused).contains("--queue must not be 0"));
+}
+
+#[test]
+fn parameters_without_a_model_are_refused_in_one_line() {
+    let flags = "--bandwidth 8192kbit/s --rtt 100ms --queue 200ms --chunk 160kB --streams 5";
+    let refused = |flags: &str| {
+        let args: Vec<&str> = ["model", "streams"].into_iter().chain(flags.split(' ')).collect();
+        let output = latemux(&args);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (given, other, message) in [
+        ("--queue 200ms", "--queue 0s", "--queue must not be 0: the streams share it"),
+        ("--chunk 160kB", "--chunk 0", "--chunk must not be 0"),
+        ("--streams 5", "--streams 0", "--streams must not be 0"),
+        ("--streams 5", "--streams 10001", "--streams must be at most 10000"),
+        ("--streams 5", "--streams 5 --sweep streams=0..5:1", "--streams must not be 0"),
+        ("--streams 5", "--streams 5 --sweep chunk=0..160kB:10kB", "--chunk must not be 0"),
+        ("--streams 5", "--streams 5 --sweep bandwidth=0..8Mbit/s:1Mbit/s", "--bandwidth must not be 0"),
+    ] {
+        let (code, text) = refused(&flags.replace(given, other));
+        assert_eq!((code, text), (Some(1), format!("latemux: {message}\n")), "{other}");
+    }
+    // The parser of arguments refuses a bandwidth of 0, and names the flag.
+    for rate in ["0", "0kbit/s"] {
+        let (code, text) = refused(&flags.replace("8192kbit/s", rate));
+        assert_eq!(code, Some(2), "{rate}: {text}");
+        let message = format!("'{rate}' for '--bandwidth <RATE>': not a bit rate such as 8192kbit/s");
+        assert!(text.contains(&message), "{rate}: {text}");
+    }
 }

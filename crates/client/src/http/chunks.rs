@@ -122,9 +122,10 @@ impl Client {
     ///
     /// # Errors
     /// A [`FailedFetch`] for the reasons of [`get`](Self::get), if the server does not answer byte
-    /// ranges, or if the resource changes between two chunks. Connections that fail are replaced,
-    /// and so are requests with status 503 or 429 made again if another one succeeds: the resource
-    /// fails if each stream has failed three times in a row, or if nothing arrived before `end`.
+    /// ranges, if it answers 416 to one inside the resource, or if the resource changes between two
+    /// chunks. Connections that fail are replaced, and so are requests with status 503 or 429 made
+    /// again if another one succeeds: the resource fails if each stream has failed three times in a
+    /// row, or if nothing arrived before `end`.
     pub async fn get_in_chunks(
         &self,
         streams: &mut Streams,
@@ -289,20 +290,23 @@ impl<'a> Transfer<'a> {
 
     fn request(&mut self, stream: usize, chunk: Chunk) -> Slot {
         let connection = self.streams.connections.get_mut(stream).map(take).unwrap_or_default();
-        let base = self.resource.range.map_or(0, |range| range.first);
-        let first = base.saturating_add(chunk.first);
-        let last = base.saturating_add(chunk.last);
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         let request = ChunkRequest {
             client: self.client.clone(),
             url: self.resource.url.clone(),
-            range: ByteRange { first, last },
+            range: self.range(chunk),
             is_whole: self.resource.range.is_none(),
             entity: self.entity.clone(),
             bytes: bytes.clone(),
             due: if chunk.number == 0 { self.due } else { Instant::now() },
         };
         Slot { chunk, bytes, work: Box::pin(request.run(connection)) }
+    }
+
+    /// Returns the byte range of a chunk within the file.
+    fn range(&self, chunk: Chunk) -> ByteRange {
+        let base = self.resource.range.map_or(0, |range| range.first);
+        ByteRange { first: base.saturating_add(chunk.first), last: base.saturating_add(chunk.last) }
     }
 
     /// Takes the end of a request.
@@ -313,6 +317,8 @@ impl<'a> Transfer<'a> {
             *connection = done.connection;
         }
         let bytes = take(&mut *lock(&slot.bytes));
+        let length = lock(&self.entity).length;
+        let is_inside = length.is_some_and(|length| slot.chunk.first < length);
         let Streams { answered, dealer, tally, .. } = &mut *self.streams;
         tally.opened += done.opened;
         if answered.remove(&stream) {
@@ -334,6 +340,11 @@ impl<'a> Transfer<'a> {
                     }
                     Answer::Late => tally.duplicated += bytes.len() as u64,
                 }
+            }
+            Err(Failure { reason: Reason::Status(416), detail }) if is_inside => {
+                let range = self.range(slot.chunk);
+                let why = format!("{detail}: answered 416 to the range {range} inside the resource");
+                return Err(Failure::new(Reason::Status(416), why));
             }
             // The first requests are made before the length is known.
             Err(Failure { reason: Reason::Status(416), .. }) if slot.chunk.number > 0 => {

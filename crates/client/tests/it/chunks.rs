@@ -17,9 +17,9 @@ use std::{
 use tokio::time::Instant;
 use url::Url;
 
-const CHUNK: u64 = 1000;
+pub(crate) const CHUNK: u64 = 1000;
 
-fn settings(streams: usize) -> Settings {
+pub(crate) fn settings(streams: usize) -> Settings {
     Settings { streams, chunk: CHUNK, gap: Duration::ZERO, timeout: ChunkTimeout::Adaptive }
 }
 
@@ -29,7 +29,7 @@ fn file(length: usize) -> Vec<u8> {
 }
 
 /// Answers a byte range of a body.
-fn ranged(body: &[u8], request: &Request) -> Reply {
+pub(crate) fn ranged(body: &[u8], request: &Request) -> Reply {
     let Some((first, last)) = request.range else { return Reply::ok(body) };
     let field = |text: String| vec![("Content-Range".to_owned(), text)];
     let Some(part) = body.get(first..=last.min(body.len() - 1)) else {
@@ -51,7 +51,7 @@ fn server(length: usize, spoil: impl Fn(&Request, &mut Reply) + Send + Sync + 's
 
 type Outcome = (Result<ChunkedFetch, FailedFetch>, Vec<u8>, ChunkTally);
 
-async fn fetch(server: &MemoryServer, streams: &mut Streams, end: Option<Duration>) -> Outcome {
+pub(crate) async fn fetch(server: &MemoryServer, streams: &mut Streams, end: Option<Duration>) -> Outcome {
     let resource = Resource { url: Url::parse(ADDRESS).unwrap().join("x").unwrap(), range: None };
     fetch_resource(server, streams, &resource, end).await
 }
@@ -277,6 +277,41 @@ async fn a_server_may_send_the_whole_file_for_a_range_beyond_its_end() {
     fetched.unwrap();
     assert!(body == file(1500));
     assert_eq!((tally.requests, tally.beyond_end), (4, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_range_inside_the_file_that_gets_416_is_a_failure() {
+    let known = server(10_000, |request, reply| {
+        if request.range == Some((3000, 3999)) {
+            *reply = Reply::status(416);
+        }
+    });
+    // Here the 416 is the first response that states the length.
+    let stated = server(10_000, |request, reply| {
+        reply.delay = Duration::from_millis(50);
+        if request.range == Some((1000, 1999)) {
+            let headers = vec![("Content-Range".to_owned(), "bytes */10000".to_owned())];
+            *reply = Reply { headers, ..Reply::status(416) };
+        }
+    });
+    for (server, range) in [(known, "3000-3999"), (stated, "1000-1999")] {
+        let outcome = fetch(&server, &mut Streams::new(settings(2)), None).await;
+        assert_eq!((reason(&outcome), outcome.2.beyond_end), (Reason::Status(416), 0), "{range}");
+        let detail = &outcome.0.as_ref().unwrap_err().failure.detail;
+        let expected = format!("{ADDRESS}x: answered 416 to the range {range} inside the resource");
+        assert_eq!(*detail, expected);
+        let requests = server.requests().into_iter().filter_map(|request| request.range);
+        let count = requests.filter(|(first, last)| format!("{first}-{last}") == range).count();
+        assert_eq!(count, 1, "{range} is not requested again");
+    }
+    // The manifest states a range that ends after the file.
+    let url = Url::parse(ADDRESS).unwrap();
+    let resource = Resource { url, range: ByteRange::new(500, 3200) };
+    let short = server(2000, |_, _| {});
+    let outcome = fetch_resource(&short, &mut Streams::new(settings(3)), &resource, None).await;
+    assert_eq!((reason(&outcome), outcome.2.beyond_end), (Reason::Status(416), 0));
+    let detail = &outcome.0.as_ref().unwrap_err().failure.detail;
+    assert!(detail.ends_with(": answered 416 to the range 2500-3499 inside the resource"), "{detail}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,4 +7,5 @@ mod chunks;
 mod connections;
 mod manifests;
 mod requests;
+mod restored;
 mod several;

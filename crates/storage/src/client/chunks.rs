@@ -192,12 +192,16 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// Requests a chunk.
+    /// Requests a chunk, twice if no response has come after a while.
     fn request(self: &Arc<Self>, range: Range<u64>) -> Source {
         let object = Arc::clone(self);
         let response = async move {
             let request = ReadRequest::range(&object.key, range.clone()).pinned(&object.version);
-            let read = object.core.inner.read(request).await?;
+            let read = match object.core.hedge_after {
+                // The request that is not used has ended, so the permit of the chunk is enough.
+                Some(after) => object.core.hedged(after, None, request).await?.0,
+                None => object.core.inner.read(request).await?,
+            };
             object.check(&read, &range)?;
             Ok(read.body)
         };

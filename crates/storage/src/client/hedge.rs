@@ -11,42 +11,39 @@ impl Core {
     /// Reads, and starts a second read if no head has arrived after `after`. The second read needs
     /// a permit that is free at once, because reads that wait for each other's permits would
     /// deadlock. The retry budget of the back end must allow it too. The response keeps its
-    /// request's permit.
+    /// request's permit. `permit` is that of the first read, unless the caller holds it.
     pub(super) async fn hedged(
         &self,
         after: Duration,
-        permit: Permit,
+        permit: Option<Permit>,
         request: ReadRequest<'_>,
-    ) -> Result<(Read, Permit), StorageError> {
+    ) -> Result<(Read, Option<Permit>), StorageError> {
         let mut first = self.inner.read(request.clone());
         if let Ok(response) = timeout(after, &mut first).await {
             return response.map(|read| (read, permit));
         }
-        let second_permit = self.try_acquire();
-        let Some(second_permit) = second_permit.filter(|_| self.account.spend()) else {
+        let Some(second_permit) = self.try_acquire().filter(|_| self.account.spend()) else {
             return first.await.map(|read| (read, permit));
         };
         increment(&self.account.counters.hedges);
         tracing::debug!(key = %request.key, ?after, "no response yet, sending a second request");
         let second = self.inner.read(request);
-        let (response, permit, other, other_permit, second_was_first) = match select(first, second).await {
-            Either::Left((response, other)) => (response, permit, other, second_permit, false),
-            Either::Right((response, other)) => (response, second_permit, other, permit, true),
+        let won = |read, permit| {
+            increment(&self.account.counters.hedges_won);
+            (read, Some(permit))
         };
-        let won = |read, permit, by_second: bool| {
-            if by_second {
-                increment(&self.account.counters.hedges_won);
-            }
-            (read, permit)
-        };
-        match response {
-            Ok(read) => Ok(won(read, permit, second_was_first)),
+        match select(first, second).await {
             // The other request may still succeed.
-            Err(error) if error.is_fault() => {
+            Either::Left((Err(error), second)) if error.is_fault() => {
                 drop(permit);
-                other.await.map(|read| won(read, other_permit, !second_was_first))
+                second.await.map(|read| won(read, second_permit))
             }
-            Err(error) => Err(error),
+            Either::Right((Err(error), first)) if error.is_fault() => {
+                drop(second_permit);
+                first.await.map(|read| (read, permit))
+            }
+            Either::Left((response, _)) => response.map(|read| (read, permit)),
+            Either::Right((response, _)) => response.map(|read| won(read, second_permit)),
         }
     }
 }

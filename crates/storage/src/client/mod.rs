@@ -145,15 +145,15 @@ impl Core {
     ) -> Result<Read, StorageError> {
         let begun = Instant::now();
         let response = match self.hedge_after {
-            Some(after) => self.hedged(after, permit, request).await,
-            None => self.inner.read(request).await.map(|read| (read, permit)),
+            Some(after) => self.hedged(after, Some(permit), request).await,
+            None => self.inner.read(request).await.map(|read| (read, Some(permit))),
         };
         let (mut read, permit) = self.count_fault(response)?;
         if self.splitting.is_some() {
             self.account.distance.note_response(begun.elapsed());
         }
         let left = read.range.end.saturating_sub(read.range.start);
-        let permit = Some(permit).filter(|_| left > 0);
+        let permit = permit.filter(|_| left > 0);
         read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(self) }.boxed();
         Ok(read)
     }

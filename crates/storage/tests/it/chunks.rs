@@ -179,6 +179,23 @@ async fn the_first_byte_arrives_no_later_and_the_others_in_order_as_they_arrive(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_chunk_whose_response_is_slow_is_requested_twice() {
+    let choice = |number, _: &Key, _: Option<&Want>| match number {
+        8 => Fault::Silence,
+        _ => Fault::None,
+    };
+    let after = 10 * ROUND_TRIP;
+    let options = Options { hedge_after: after, ..options(4) };
+    let world = World::with(&options, |storage| Arc::new(Faulty::new(storage, choice)));
+    world.climb().await;
+    let begun = Instant::now();
+    assert_eq!(world.read().await.len(), 5, "four chunks, one of them twice");
+    assert_eq!(begun.elapsed(), after + ROUND_TRIP + 20 * MILLI);
+    let figures = world.client.counters().figures();
+    assert_eq!((figures.hedges, figures.hedges_won, figures.in_flight), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn chunks_take_only_permits_that_are_free() {
     let world = World::new(&Options { max_in_flight: 3, ..options(4) });
     for count in [1, 2, 3] {
