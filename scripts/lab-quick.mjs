@@ -31,8 +31,9 @@ const CHECK = 16384;
  */
 const OVERLAP = 0.1;
 
-/** Bytes per second of the link in edge.toml, and the bytes that pass at once after a pause. */
+/** Bytes per second of the links in edge.toml and slow.toml, and the bytes that pass at once after a pause. */
 const RATE = 100e6 / 8;
+const SLOW_RATE = 8e6 / 8;
 const BURST = 128 * 1024;
 
 /** Copies of the title in titles.toml. */
@@ -50,16 +51,13 @@ const BEFORE_KILL = 5;
 /** Most seconds that the whole check may take. */
 const MOST_SECONDS = 240;
 
-/** Bytes per second that a link without a rate must exceed, also on a slow machine. */
-const MISSING_RATE = 4e6 / 8;
-
 /**
  * Controls that are broken on purpose: a file of the library with a change, the cell that is then
- * measured, the assertion that it must fail, and the rate of the link that is expected.
+ * measured, and the assertion that it must fail.
  */
 const BROKEN = [
   { file: "lab/setups/cdn-nocache.toml", right: 'mode = "off"', wrong: 'mode = "segments"', experiment: "edge", setup: "cdn-nocache", complaint: "bytes in caches" },
-  { file: "lab/quick/edge.toml", right: 'rate = "100Mbit/s"', wrong: 'rtt = "0ms"', experiment: "edge", setup: "n-single", complaint: "rate of the link", rate: MISSING_RATE },
+  { file: "lab/quick/slow.toml", right: 'rate = "8Mbit/s"', wrong: 'rtt = "0ms"', experiment: "slow", setup: "n-single", complaint: "rate of the link" },
   { file: "lab/setups/a.toml", right: "ipp-new-connections", wrong: "ipp", experiment: "back-ends", setup: "a", complaint: "connections to storage" },
 ];
 
@@ -75,10 +73,10 @@ const BROKEN = [
 /**
  * Returns what is expected of a cell, by the name of the assertion: the least and the most value.
  * @param {string} experiment @param {Record<string, string>} point @param {Title} title
- * @param {object} measured @param {number} rate Bytes per second of the link.
+ * @param {object} measured
  * @returns {Record<string, [number, number, number]>} Value, least, most.
  */
-export function expectations(experiment, point, title, measured, rate = RATE) {
+export function expectations(experiment, point, title, measured) {
   const { setup, format, before = "none" } = point;
   const { requests, bytes, storage_requests: reads, storage_bytes: read, storage_connections: connections, cached } = measured;
   const copies = experiment === "titles" ? COPIES : 1;
@@ -163,6 +161,7 @@ export function expectations(experiment, point, title, measured, rate = RATE) {
   }
   const muxed = title.segments.hls;
   const link = measured.link_bytes;
+  const rate = experiment === "slow" ? SLOW_RATE : RATE;
   const carried = setup.startsWith("cdn") || setup === "n-client" ? served : read;
   add({
     "bytes on the link": [link, carried, carried * 1.1 + requests * HEAD],
@@ -237,12 +236,12 @@ function requests(segments) {
 
 /**
  * Returns a complaint for each assertion that a record fails.
- * @param {object} record @param {Title} title @param {number} [rate]
+ * @param {object} record @param {Title} title
  */
-export function complaints(record, title, rate) {
+export function complaints(record, title) {
   const cell = `${record.experiment} ${Object.entries(record.point).map(([axis, value]) => `${axis}=${value}`).join(" ")}`;
   if (!record.measured) return [`${cell}: failed: ${record.error}`];
-  const found = Object.entries(expectations(record.experiment, record.point, title, record.measured, rate));
+  const found = Object.entries(expectations(record.experiment, record.point, title, record.measured));
   return found
     .filter(([, [value, least, most]]) => !(value >= least && value <= most))
     .map(([name, [value, least, most]]) => `${cell}: ${name}: ${value}, not ${least === most ? least : `${least} to ${most}`}`);
@@ -375,7 +374,7 @@ async function check(binary, net, content, experiments, cells, more = []) {
  * Measures one cell with a file of the library changed, in its own folder.
  * @returns {{ out: string, found: string[] }} The folder of the run, and its complaints.
  */
-function measureOne(binary, net, content, folder, name, { file, right, wrong, experiment, setup, rate }) {
+function measureOne(binary, net, content, folder, name, { file, right, wrong, experiment, setup }) {
   const library = join(folder, name);
   for (const copied of ["lab/setups", "lab/titles", "lab/quick", "examples/setups"]) {
     cpSync(join(root, copied), join(library, copied), { recursive: true });
@@ -391,7 +390,7 @@ function measureOne(binary, net, content, folder, name, { file, right, wrong, ex
   const { status, stderr } = spawnSync(binary, ["lab", "run", run, "--out", out, "--content", content, "--net", net, "--retries", "0", ...cell], { encoding: "utf8" });
   const all = records(out);
   if (status !== 0 || all.length !== 1) return { out, found: [`the run failed: ${stderr.trim()}`] };
-  return { out, found: complaints(all[0], title(content, experiment === "back-ends" ? "mp4-index" : "fmp4"), rate) };
+  return { out, found: complaints(all[0], title(content, experiment === "back-ends" ? "mp4-index" : "fmp4")) };
 }
 
 /**
@@ -430,13 +429,13 @@ async function main() {
   const canMakeHosts =
     spawnSync("unshare", ["--map-root-user", "--net", "--mount", "--pid", "--fork", "sh", "-c", open]).status === 0;
   const failures = [];
-  if (canMakeHosts) failures.push(...(await check(binary, "hosts", content, ["edge", "warm", "back-ends", "titles", "far"], 121)));
+  if (canMakeHosts) failures.push(...(await check(binary, "hosts", content, ["edge", "slow", "warm", "back-ends", "titles", "far"], 122)));
   else console.log("lab-quick: SKIPPED: hosts: network namespaces cannot be made");
   // Without hosts, all cells are measured over the loopback, else some of them.
   failures.push(
     ...(canMakeHosts
       ? await check(binary, "loopback", content, ["back-ends", "titles", "far"], 16, ["--only", "format=dash"])
-      : await check(binary, "loopback", content, ["edge", "warm", "back-ends", "titles", "far"], 120)),
+      : await check(binary, "loopback", content, ["edge", "slow", "warm", "back-ends", "titles", "far"], 121)),
   );
   if (canMakeHosts) failures.push(...(await players(binary, "hosts", content)));
   failures.push(...(await players(binary, "loopback", content, canMakeHosts ? ["--only", "setup=n-single"] : [])));

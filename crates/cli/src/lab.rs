@@ -1,4 +1,4 @@
-//! `latemux lab`: the published experiments.
+//! `latemux lab`: published experiments on late transmuxing.
 
 mod engine;
 mod task_command;
@@ -41,7 +41,8 @@ const WIDEST: usize = 24;
 /// Repeat the published experiments on late transmuxing
 ///
 /// An experiment is a TOML file that states what varies. Each combination of values is a cell: a
-/// chain of functions from storage to client, which one workflow document (NBMP) describes.
+/// set-up with the values of the experiment, which one workflow document (NBMP) describes. A set-up
+/// is a chain of functions from storage to client, such as an origin behind a cache.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -71,10 +72,11 @@ struct Plan {
 
 /// Measure the cells of experiments on this machine
 ///
-/// Each function is a process of its own on a simulated host, which is a network namespace. Links
-/// are simulated connections between hosts. Without the right to make namespaces, all functions
-/// share 127.0.0.1, and links are TCP relays. Each result is a line of cells.jsonl in the folder of
-/// the run. If the run was stopped or killed, start it again: it measures the missing cells.
+/// Each function except a link is a process of its own on a simulated host, which is a network
+/// namespace. Links between hosts are simulated. Without the right to make namespaces, all
+/// functions share 127.0.0.1, and links are TCP relays. Each result is a line of cells.jsonl in the
+/// folder of the results. If the run was stopped or killed, start it again: it measures the missing
+/// cells, and those that failed.
 #[derive(Debug, ClapArgs)]
 struct Run {
     #[command(flatten)]
@@ -86,11 +88,12 @@ struct Run {
     /// results]
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
-    /// Random seed of the order in which cells are measured
+    /// Random seed of the order in which the cells of a block are measured
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Most times that a measurement is repeated because other programs took more than a tenth of
-    /// the processors, or because the load lacked processor time
+    /// the processor time, or because the load lacked processor time; the last attempt counts, and
+    /// the report marks it
     #[arg(long, default_value_t = 2, value_name = "N")]
     retries: u32,
     /// Program `latemux` whose origin and load are measured, such as another version [default: this
@@ -118,9 +121,9 @@ enum Net {
 /// with a line for each measurement, and claims.csv with a line for each claim
 ///
 /// If a cell was measured repeatedly, the report states the mean and half the width of its 95 %
-/// confidence interval (Student's t). For each claim of an experiment, it says whether the results
-/// confirm it, contradict it or leave it open. If a claim is about a fit, fits.csv has a line for
-/// each of its cells. All files are written to the first folder.
+/// confidence interval (Student's t). The verdict of each claim of an experiment is `holds`, `open`
+/// or `contradicts`. If a claim is about a fit, fits.csv has a line for each of its cells. All
+/// files are written to the first folder.
 #[derive(Debug, ClapArgs)]
 struct Report {
     /// Folders that `lab run --out` wrote, each with the part of one machine
@@ -128,10 +131,11 @@ struct Report {
     runs: Vec<PathBuf>,
 }
 
-/// End the processes of a run that was killed, and remove what it has not completed
+/// Remove what a run that was killed has not completed, and end its processes
 ///
-/// A process is ended only if it is the one that the run has started. Results and complete titles
-/// are kept. A run that is still going on is ended too.
+/// The kernel ends the processes of a killed run. Those that still run are ended too, such as a run
+/// that is still going on, but only if they are the ones that the run has recorded. Results and
+/// complete titles are kept.
 #[derive(Debug, ClapArgs)]
 struct Clean {
     /// Folder that `lab run --out` wrote
@@ -144,22 +148,28 @@ struct Clean {
 
 #[derive(Debug, ClapArgs)]
 struct PlayerScript {
-    /// Script that plays titles in a browser, for the function `player` [default of `lab run`:
-    /// `player/play.mjs` in the library]
+    /// Script that plays titles in a browser, for the function `player` [default: with `lab run`,
+    /// `player/play.mjs` in the folder of `--library`; with `lab task`, none]
     #[arg(long, value_name = "FILE")]
     player: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
 struct Experiments {
-    /// Experiments: lab/experiments/f-cold.toml
+    /// Experiments, such as lab/experiments/f-cold.toml
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder with `setups` and `titles` [default: the folder above that of the FILE]
+    /// Folder with `setups` and `titles`; the configurations of origins are in `examples/setups`
+    /// beside it [default: the folder above that of the FILE]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
-    /// Factor by which to multiply durations, numbers of requests and lengths of titles, from 0 to
-    /// 1
+    /// Factor by which to multiply durations, ramps, steps, numbers of requests and lengths of
+    /// titles, above 0 and at most 1
+    ///
+    /// No duration or ramp becomes shorter than 5 s, no step than 1 s, no number of requests lower
+    /// than 50, and no title shorter than 24 s or its `shortest`. With a factor below 1, an axis in
+    /// `[scaled]` of an experiment has only the values stated there, unless `--only` names it, and
+    /// only the least number of blocks is measured.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     scale: f64,
     /// Use only the cells with these values of an axis; can be repeated

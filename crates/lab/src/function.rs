@@ -139,6 +139,8 @@ impl Function {
                 ("ramp", Duration, false),
                 ("streams", Count, false),
                 ("chunk", Bytes, false),
+                ("gap", RoundTrip, false),
+                ("chunk-timeout", Text, false),
                 ("order", OneOf(&["decode", "priority"]), false),
                 ("on-deadline", OneOf(&["wait", "truncate"]), false),
                 ("competing", Level, false),
@@ -193,10 +195,6 @@ impl Function {
             .is_some_and(|copies: u64| copies > MAX_COPIES)
         {
             return Err(Error::invalid(format!("copies must be from 1 to {MAX_COPIES}")));
-        }
-        // Index MP4s would name the same media for each copy.
-        if self == Self::Storage && stated("copies").is_some() && stated("index") == Some("absolute") {
-            return Err(Error::invalid("index = 'absolute' cannot have copies"));
         }
         let is_of_titles = matches!(stated("kind"), Some("sequence" | "watch"));
         if self == Self::Load && stated("popularity").is_some() && !is_of_titles {
@@ -296,7 +294,7 @@ mod tests {
         refused(Function::Origin, &origin("cores", "0"), "not a whole number from 1");
         let copied = [("content", "t"), ("copies", "2"), ("index", "absolute")];
         assert_eq!(check(Function::Storage, &copied[..2]), Ok(()));
-        refused(Function::Storage, &copied, "index = 'absolute' cannot have copies");
+        assert_eq!(check(Function::Storage, &copied), Ok(()));
         refused(Function::Storage, &[("content", "t"), ("copies", "1001")], "copies must be from 1 to 1000");
         let count = |count| [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", count)];
         assert_eq!(check(Function::Load, &count("50")), Ok(()));

@@ -3,3 +3,4 @@
 pub mod fit;
 pub mod lru;
 pub mod predict;
+pub mod streams;

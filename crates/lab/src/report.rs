@@ -20,10 +20,12 @@ use crate::{
     driver::{Measured, Record, Records},
     experiment::Quantity,
     machine::Machine,
+    model::streams,
+    nbmp::Workflow,
     outline::{self, Outlines},
     plan::Planned,
 };
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 use value::value;
 
 /// Returns true if the records are too few for a claim of an experiment: half of its interval is
@@ -47,6 +49,9 @@ pub struct Run {
     pub outlines: Outlines,
     /// The measurements, each with the number of its machine.
     pub records: Vec<(usize, Record)>,
+    /// The goodput that the model of request-response streams states for cells that it covers, in
+    /// bytes per second, by their keys.
+    pub streams: BTreeMap<String, f64>,
 }
 
 impl Run {
@@ -56,11 +61,21 @@ impl Run {
     /// # Errors
     /// If a folder has no results, or its files cannot be read.
     pub fn read(folders: &[PathBuf]) -> Result<Self, Error> {
-        let mut run = Self { machines: Vec::new(), outlines: Outlines::new(), records: Vec::new() };
+        let mut run = Self {
+            machines: Vec::new(),
+            outlines: Outlines::new(),
+            records: Vec::new(),
+            streams: BTreeMap::new(),
+        };
         for (number, folder) in folders.iter().enumerate() {
             run.machines.push(Machine::read(folder)?);
             run.outlines.extend(outline::read(folder)?);
             for record in Records::read(folder)? {
+                let document =
+                    folder.join("cells").join(&record.key).join(format!("r{}.wdd", record.repeat + 1));
+                let workflow = fs::read(document).ok().and_then(|bytes| Workflow::from_json(&bytes).ok());
+                let rate = workflow.and_then(|workflow| streams::rate(&workflow.graph));
+                run.streams.extend(rate.map(|rate| (record.key.clone(), rate)));
                 if !run.records.iter().any(|(from, known)| *from != number && *known == record) {
                     run.records.push((number, record));
                 }
@@ -145,7 +160,6 @@ impl<'a> Natural<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     pub(super) fn record(repeat: u32, setup: &str, measured: Option<Measured>) -> Record {
         let point = BTreeMap::from([("setup".to_owned(), setup.to_owned())]);

@@ -27,7 +27,7 @@ use crate::{
     process::{Process, command, memory_of_children},
 };
 use std::{
-    fs,
+    fs, io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -172,6 +172,7 @@ fn server(
                 "absolute" => Some(index::write(task, &root, &own, place)?),
                 _ => None,
             };
+            read_once(&root).map_err(|error| Error::file(&root, &error))?;
             let copied = task.parameters.contains_key("copies");
             nginx::storage(&own, outputs, &root, indexes.as_deref(), copied)
         }
@@ -190,6 +191,20 @@ fn server(
     let mut command = command(&nginx_program());
     command.arg("-p").arg(&own).arg("-e").arg(errors).arg("-c").arg(&file);
     Ok(quiet(command, &own))
+}
+
+/// Reads all files below a folder, so that they are in the page cache, and the disk of this machine
+/// does not count as a part of storage.
+fn read_once(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_once(&path)?;
+        } else {
+            io::copy(&mut fs::File::open(&path)?, &mut io::sink())?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the command of an origin.

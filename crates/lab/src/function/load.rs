@@ -14,8 +14,9 @@ pub(super) fn check(load: &Parameters) -> Result<(), Error> {
     if stated("order").is_some() && !has_players {
         return refused("order is that of players: it needs the kind sequence or watch");
     }
-    if stated("on-deadline").is_some() && stated("streams").is_none() {
-        return refused("on-deadline needs streams");
+    let of_streams = ["gap", "chunk-timeout", "on-deadline"].into_iter().find(|name| stated(name).is_some());
+    if let Some(name) = of_streams.filter(|_| stated("streams").is_none()) {
+        return Err(Error::invalid(format!("{name} needs streams")));
     }
     if stated("on-deadline") == Some("truncate") && !has_players {
         return refused("on-deadline = 'truncate' is for players: it needs the kind sequence or watch");
@@ -94,6 +95,9 @@ mod tests {
         refused(&[("on-deadline", "drop")], "not one of wait, truncate");
         refused(&[("kind", "list"), ("order", "decode")], "order is that of players: it needs the kind");
         refused(&[("on-deadline", "wait")], "on-deadline needs streams");
+        accepted(&[("streams", "2"), ("gap", "210ms"), ("chunk-timeout", "adaptive")]);
+        refused(&[("gap", "210ms")], "gap needs streams");
+        refused(&[("chunk-timeout", "3s")], "chunk-timeout needs streams");
         let list = [("kind", "list"), ("streams", "2"), ("on-deadline", "truncate")];
         refused(&list, "on-deadline = 'truncate' is for players: it needs the kind sequence or watch");
         let step = [("step", "5"), ("ramp", "30s"), ("duration", "20s"), ("steps", "1/5s")];

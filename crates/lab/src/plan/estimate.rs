@@ -11,7 +11,7 @@ use latemux_quantity::TimeSpan;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The time to start and stop the functions of a cell.
-const OVERHEAD: Duration = Duration::from_secs(4);
+const OVERHEAD: Duration = Duration::from_secs(1);
 
 /// The rate assumed where no link limits it, in bytes per second.
 const UNLIMITED: u64 = 125_000_000;
@@ -36,7 +36,8 @@ pub struct Estimate {
 impl Estimate {
     /// Estimates the time and the disk of several experiments.
     pub fn of(plans: &[Planned]) -> Self {
-        let mut titles: BTreeMap<&(String, Layout), &Title> = BTreeMap::new();
+        // Experiments may have one title in several lengths.
+        let mut titles: BTreeMap<(&(String, Layout), u32), &Title> = BTreeMap::new();
         let mut time = Duration::ZERO;
         let mut cached = 0;
         for plan in plans {
@@ -46,7 +47,7 @@ impl Estimate {
             let copies = cells.map(|cell| cell.graph.client().and_then(copies).unwrap_or(1)).max();
             let copies = copies.unwrap_or(0);
             cached = cached.max(largest * copies * COPIES);
-            titles.extend(&plan.titles);
+            titles.extend(plan.titles.iter().map(|(name, title)| ((name, title.seconds), title)));
             let cells: Duration = plan.cells.iter().map(|cell| cell_time(&cell.graph, plan)).sum();
             time += cells.saturating_mul(plan.repeats.min);
         }
@@ -55,9 +56,10 @@ impl Estimate {
     }
 }
 
-/// Returns true for a cache that writes responses to disk.
+/// Returns true for a cache that keeps media. The others keep at most indexes, once for all copies.
 fn keeps(node: &Node) -> bool {
-    node.function == Function::Cache && node.parameters.get("mode").is_some_and(|mode| mode != "off")
+    let mode = node.parameters.get("mode").map(String::as_str);
+    node.function == Function::Cache && matches!(mode, Some("segments" | "exact" | "drop" | "blocks"))
 }
 
 /// Returns the number of copies of the title, if the experiment states it.

@@ -151,7 +151,7 @@ fn a_player_takes_the_place_of_the_load() {
     let only = BTreeMap::from([("client".to_owned(), vec!["player".to_owned()])]);
     let (_folder, path) = library(&both);
     let players = plan(&path, &Library::beside(&path), &conditions(), &Extent { only, scale: 1.0 }).unwrap();
-    assert_eq!(Estimate::of(&[players]).time, Duration::from_millis(4_000 + 3 * 2_000 + 7_500) * 2 * 2);
+    assert_eq!(Estimate::of(&[players]).time, Duration::from_millis(1_000 + 3 * 2_000 + 7_500) * 2 * 2);
     assert!(!super::tests::planned(EXPERIMENT).unwrap().has_player());
     refused(
         &both.replace("'load', 'player']", "'load', 'cache']"),
@@ -241,23 +241,36 @@ fn a_block_has_each_cell_once_in_an_order_of_its_seed() {
 
 #[test]
 fn time_and_disk_are_known_beforehand() {
-    let plan = planned(EXPERIMENT).unwrap();
-    // 1 Mbit/s for 60 s over 8 Mbit/s take 7.5 s, and 4 s to start and stop: 8 cells, twice.
-    let estimate = Estimate::of(std::slice::from_ref(&plan));
-    assert_eq!(estimate.time, Duration::from_millis(11_500) * 16);
+    let small = planned(EXPERIMENT).unwrap();
+    // 1 Mbit/s for 60 s over 8 Mbit/s take 7.5 s, and 1 s to start and stop: 8 cells, twice.
+    let estimate = Estimate::of(std::slice::from_ref(&small));
+    assert_eq!(estimate.time, Duration::from_millis(8_500) * 16);
     assert_eq!(estimate.disk, 4 * 7_500_000);
     // Titles are stored once for all experiments.
-    assert_eq!(Estimate::of(&[plan.clone(), plan]).disk, estimate.disk);
+    assert_eq!(Estimate::of(&[small.clone(), small]).disk, estimate.disk);
     // Copies are stored once, but requested and cached each.
     let copied = planned(&EXPERIMENT.replace("layout = 'fmp4'", "layout = 'fmp4', copies = 4")).unwrap();
     let copied = Estimate::of(&[copied]);
-    assert_eq!((copied.time, copied.disk), (Duration::from_secs(34) * 16, 13 * 7_500_000));
+    assert_eq!((copied.time, copied.disk), (Duration::from_secs(31) * 16, 13 * 7_500_000));
     // The caches of origins are in memory, and there is no other.
     let memory = planned(&EXPERIMENT.replace("'plain', 'cached'", "'plain'")).unwrap();
     assert_eq!(Estimate::of(&[memory]).disk, 7_500_000);
     let longer = EXPERIMENT.replace("kind = 'list'", "kind = 'list', before = 'same', duration = '30s'");
     let estimate = Estimate::of(&[planned(&longer).unwrap()]);
-    assert_eq!(estimate.time, Duration::from_millis(41_500) * 16);
+    assert_eq!(estimate.time, Duration::from_millis(38_500) * 16);
+    // Copies of a title have one index, which is all that other caches keep.
+    let (folder, path) = library(&EXPERIMENT.replace("layout = 'fmp4'", "layout = 'fmp4', copies = 4"));
+    let setup = folder.path().join("lab/setups/cached.toml");
+    fs::write(&setup, fs::read_to_string(&setup).unwrap().replace("'segments'", "'meta'")).unwrap();
+    let indexes = plan(&path, &Library::beside(&path), &conditions(), &Extent::default()).unwrap();
+    assert_eq!(Estimate::of(&[indexes]).disk, 7_500_000);
+    // A title of another length is another title.
+    let (_folder, path) = library(EXPERIMENT);
+    let scaled = Extent { scale: 0.4, only: BTreeMap::new() };
+    let short = plan(&path, &Library::beside(&path), &conditions(), &scaled).unwrap();
+    let long = planned(EXPERIMENT).unwrap();
+    let both = Estimate::of(&[short.clone(), long.clone()]).titles;
+    assert_eq!(both, Estimate::of(&[short]).titles + Estimate::of(&[long]).titles);
 }
 
 #[test]
@@ -290,7 +303,7 @@ fn steps_are_shortened_and_titles_keep_a_length() {
     let (title, steps, time) = seconds(1.0);
     assert_eq!((title, steps.as_str()), (60, "1/40s 10/1m"));
     // 8 cells of 100 s, twice, and the time between them.
-    assert_eq!(time, 2 * 8 * (100 + 4));
+    assert_eq!(time, 2 * 8 * (100 + 1));
     let (title, steps, _) = seconds(0.25);
     assert_eq!((title, steps.as_str()), (40, "1/10s 10/15s"), "the title would be too short");
     let refuse = |wrong: &str, why: &str| refused(&EXPERIMENT.replace("kind = 'list'", wrong), why);

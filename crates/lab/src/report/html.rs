@@ -138,7 +138,7 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
     html.push_str("<div class=\"plots\">\n");
     let published = outline.map_or(&[][..], |outline| &outline.published[..]);
     for quantity in quantities {
-        plots(html, quantity, cells, published);
+        plots(html, quantity, cells, published, &run.streams);
     }
     html.push_str("</div>\n");
     table(html, cells, &scale);
@@ -193,7 +193,13 @@ fn figures(html: &mut String, published: &Published) {
 
 /// Writes a plot of a quantity for each combination of the axes but the set-up, and but the one
 /// that has numbers.
-fn plots(html: &mut String, quantity: Quantity, cells: &[&Cell<'_>], published: &[Published]) {
+fn plots(
+    html: &mut String,
+    quantity: Quantity,
+    cells: &[&Cell<'_>],
+    published: &[Published],
+    streams: &BTreeMap<String, f64>,
+) {
     let numbers =
         cells.first().and_then(|first| first.first.point.keys().find(|axis| is_numeric(axis, cells)));
     let mut panels: BTreeMap<Vec<(&str, &str)>, Vec<PlottedCell<'_>>> = BTreeMap::new();
@@ -204,17 +210,21 @@ fn plots(html: &mut String, quantity: Quantity, cells: &[&Cell<'_>], published: 
         let panel = panels.entry(rest.map(|(axis, value)| (axis.as_str(), value.as_str())).collect());
         let position = numbers.and_then(|axis| point[axis].parse().ok());
         let setup = point.get(SETUP).map_or("", String::as_str);
+        let modelled = streams.get(&cell.first.key).filter(|_| quantity == Quantity::ByteRate);
         let figure = published.iter().find_map(|table| table.figure(quantity, point));
+        let figure = figure.or_else(|| modelled.map(|rate| rate / 1e6));
         panel.or_default().push((setup, position, (estimate.mean, estimate.half_width), figure));
     }
     for (panel, values) in panels.iter().take(MAX_PLOTS) {
         let panel: Vec<String> = panel.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         let label = format!("{quantity}: {}", panel.join(", "));
         let has_figures = values.iter().any(|(.., figure)| figure.is_some());
+        let source =
+            if streams.contains_key(&cells[0].first.key) { "the published model" } else { "published" };
         let note = match (has_figures, numbers) {
-            (false, _) => "",
-            (true, Some(_)) => " <small>hollow: published</small>",
-            (true, None) => " <small>strokes: published</small>",
+            (false, _) => String::new(),
+            (true, Some(_)) => format!(" <small>hollow: {source}</small>"),
+            (true, None) => format!(" <small>strokes: {source}</small>"),
         };
         let axis = numbers.map_or_else(String::new, |axis| format!(" <small>by {}</small>", escaped(axis)));
         let _ = writeln!(html, "<figure><figcaption>{}{axis}{note}</figcaption>", escaped(&label));
@@ -402,6 +412,20 @@ mod tests {
             machines: vec![Machine::this("1.2.3", "hosts")],
             outlines: BTreeMap::from([("cold".to_owned(), outline)]),
             records: (0..3).flat_map(both).collect(),
+            streams: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_model_of_streams_is_drawn_over_measurements() {
+        let streams = BTreeMap::from([("key-a".to_owned(), 7e6), ("key-b".to_owned(), 5e6)]);
+        let page = page(&Run { streams, ..run() });
+        for expected in [
+            "strokes: the published model",
+            "<title>published: 12.3</title>",
+            "<title>published: 5.00</title>",
+        ] {
+            assert!(page.contains(expected), "{expected}\n{page}");
         }
     }
 

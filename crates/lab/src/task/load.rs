@@ -26,7 +26,18 @@ use std::{
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// The parameters that are flags of `latemux load` with the same value.
-const FLAGS: [&str; 8] = ["requests", "rate", "streams", "chunk", "order", "on-deadline", "competing", "abr"];
+const FLAGS: [&str; 10] = [
+    "requests",
+    "rate",
+    "streams",
+    "chunk",
+    "gap",
+    "chunk-timeout",
+    "order",
+    "on-deadline",
+    "competing",
+    "abr",
+];
 
 /// Runs the load to its end, or until `stop` is set. `latemux load` then writes what it has.
 pub(super) fn run(
