@@ -31,7 +31,10 @@ const CHECK = 16384;
  */
 const OVERLAP = 0.1;
 
-/** Bytes per second of the links in edge.toml and slow.toml, and the bytes that pass at once after a pause. */
+/**
+ * Bytes per second of the links in edge.toml and slow.toml, and the bytes that pass at once after a
+ * pause.
+ */
 const RATE = 100e6 / 8;
 const SLOW_RATE = 8e6 / 8;
 const BURST = 128 * 1024;

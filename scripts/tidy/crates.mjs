@@ -21,7 +21,7 @@ const EDGES = {
   load: ["client", "streams"],
   capture: ["client", "isobmff"],
   link: [],
-  lab: ["quantity", "load", "link"],
+  lab: ["quantity", "streams", "load", "link"],
   cli: [...all, "streams", "client", "load", "capture", "lab", "link"],
   instructions: ["isobmff", "index", "text", "packager"],
   testmedia: [...all, "client", "link"],

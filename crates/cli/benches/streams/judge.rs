@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 
 /// Largest deviation from the model without loss.
 const DEVIATION: f64 = 0.15;
-/// The least share of cells whose queue does not overflow that are within 15 % of the refined model.
-/// The published model must be near in each cell where its assumptions hold.
+/// The least share of cells whose queue does not overflow that are within 15 % of the refined
+/// model. The published model must be near in each cell where its assumptions hold.
 const NEAR_REFINED: f64 = 0.95;
 /// The least ratio of five streams to one download at 2 % loss and 100 ms.
 const GAIN: f64 = 2.5;
+/// An ordering that must hold without loss only.
+const GAPS: &str = "shorter gaps are less fair";
 /// The share of a value that the next one of an ordering must reach, because medians of three
 /// measurements vary by a few percent.
 const NOISE: f64 = 0.95;
 
-/// Returns the medians of the goodput, of the fairness ratio and of the bytes in vain of each cell, in
-/// the order of the cells. Measurements of a cell must follow each other.
+/// Returns the medians of the goodput, of the fairness ratio and of the bytes in vain of each cell,
+/// in the order of the cells. Measurements of a cell must follow each other.
 pub(crate) fn medians(all: &[Measured]) -> Vec<Measured> {
     let rounds = all.chunk_by(|one, next| one.cell == next.cell);
     rounds
@@ -48,9 +50,9 @@ fn state(what: &str, holds: bool, value: &str) -> bool {
     holds
 }
 
-/// Compares goodput without loss and without plain downloads with both models: the refined one where
-/// the queue does not overflow, so that no byte arrives in vain, and the published one where its
-/// assumptions hold ([`Cell::is_as_published`]).
+/// Compares goodput without loss and without plain downloads with both models: the refined one
+/// where the queue does not overflow, so that no byte arrives in vain, and the published one where
+/// its assumptions hold ([`Cell::is_as_published`]).
 fn near_the_model(all: &[Measured]) -> bool {
     let lossless = |it: &&Measured| it.cell.competing == 0 && it.cell.loss == 0 && !it.cell.is_plain();
     let lossless: Vec<&Measured> = all.iter().filter(lossless).collect();
@@ -112,7 +114,7 @@ fn orderings(all: &[Measured]) -> bool {
         ("larger chunks are faster", lossy, by_chunk, goodput),
         ("more streams are less fair", beside, by_streams, ratio),
         ("larger chunks are less fair", beside, by_chunk, ratio),
-        ("shorter gaps are less fair", beside, by_gap, ratio),
+        (GAPS, beside, by_gap, ratio),
     ];
     let losses: BTreeSet<u32> = all.iter().map(|it| it.cell.loss).collect();
     let mut passed = true;
@@ -128,7 +130,13 @@ fn orderings(all: &[Measured]) -> bool {
             let count = rows.len();
             let what = format!("{what} at {} % loss", f64::from(loss) / 10.0);
             let value = format!("from end to end in {risen} of {count} rows, at every step in {steady}");
-            passed &= state(&what, risen == count, &value);
+            // Published, but not so where losses already limit each connection
+            // (docs/request-response-streams.md, "Orderings").
+            if what.starts_with(GAPS) && loss > 0 {
+                println!("     {what}: {value}");
+            } else {
+                passed &= state(&what, risen == count, &value);
+            }
         }
     }
     passed
