@@ -120,7 +120,12 @@ export function expectations(experiment, point, title, measured) {
       "requests to storage by the cost model": exactly(reads, measured.model_requests),
     });
     // The model does not state the bytes of muxed segments, which overlap.
-    if (format === "dash" || format === "smooth") add({ "bytes from storage / cost model": [read / measured.model_bytes, 0.98, 1.02] });
+    if (format === "dash" || format === "smooth") {
+      add({
+        "bytes from storage / cost model": [read / measured.model_bytes, 0.98, 1.02],
+        "efficiency / cost model": [bytes / read / measured.model_efficiency, 0.98, 1.02],
+      });
+    }
     return expected;
   }
   if (experiment === "titles") {

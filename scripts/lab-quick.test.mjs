@@ -59,7 +59,8 @@ test("a failed measurement is a complaint", () => {
 
 test("a connection that is used again is a complaint where each request must open its own", () => {
   const own = { experiment: "back-ends", point: { setup: "a", format: "hls", before: "same" } };
-  const model = { storage_bytes: 3_125_000, model_requests: 28, model_bytes: 3_130_000 };
+  const efficiency = 2_959_496 / 3_130_000;
+  const model = { storage_bytes: 3_125_000, model_requests: 28, model_bytes: 3_130_000, model_efficiency: efficiency };
   const measured = (connections, changes = {}) =>
     record({ storage_requests: 28, storage_connections: connections, ...model, ...changes }).measured;
   assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
@@ -67,6 +68,7 @@ test("a connection that is used again is a complaint where each request must ope
   const wrong = (changes) => complaints({ ...own, point: { ...own.point, format: "dash" }, measured: measured(28, changes) }, title).join("\n");
   assert.match(wrong({ model_requests: 27 }), /requests to storage by the cost model: 28, not 27/);
   assert.match(wrong({ model_bytes: 3_000_000 }), /bytes from storage \/ cost model: 1\.04/);
+  assert.match(wrong({ model_efficiency: 0.9 }), /efficiency \/ cost model: 1\.05/);
   // A cell that the model does not cover would be checked by nothing.
   assert.match(wrong({ model_requests: null, model_bytes: null }), /by the cost model/);
 });

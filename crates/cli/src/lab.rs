@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use latemux_lab::{
     clean::{Cleaned, clean},
-    driver::Driver,
+    driver::{Driver, Record, Records},
     machine::Machine,
     nbmp::{MAX_DOCUMENT, Task, Workflow},
     outline,
@@ -37,6 +37,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The most characters of a column.
 const WIDEST: usize = 24;
+
+/// The default of `--seed`.
+const DEFAULT_SEED: u64 = 1;
+
+/// The default of `--retries`.
+const DEFAULT_RETRIES: u32 = 2;
 
 /// Repeat the published experiments on late transmuxing
 ///
@@ -68,6 +74,9 @@ struct Plan {
     /// Folder for the documents of each cell: KEY.wdd, and KEY-FUNCTION.tdd
     #[arg(long, value_name = "DIR")]
     documents: Option<PathBuf>,
+    /// How functions would reach each other; the keys of cells depend on it
+    #[arg(long, value_enum, default_value_t = Net::Auto, value_name = "MODE")]
+    net: Net,
 }
 
 /// Measure the cells of experiments on this machine
@@ -89,12 +98,12 @@ struct Run {
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
     /// Random seed of the order in which the cells of a block are measured
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    #[arg(long, default_value_t = DEFAULT_SEED, value_name = "NUMBER")]
     seed: u64,
     /// Most times that a measurement is repeated because other programs took more than a tenth of
     /// the processor time, or because the load lacked processor time; the last attempt counts, and
     /// the report marks it
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    #[arg(long, default_value_t = DEFAULT_RETRIES, value_name = "N")]
     retries: u32,
     /// Program `latemux` whose origin and load are measured, such as another version [default: this
     /// one]
@@ -190,6 +199,30 @@ impl Experiments {
         Ok(Extent { scale: self.scale, only })
     }
 
+    /// Returns the command that measures the cells of each experiment.
+    fn commands(&self, run: &Run) -> Vec<String> {
+        let mut flags = String::new();
+        let mut add = |name: &str, value: &str| flags += &format!(" {name} {}", shell_word(value));
+        if self.scale < 1.0 {
+            add("--scale", &self.scale.to_string());
+        }
+        self.only.iter().for_each(|only| add("--only", only));
+        if let Some(library) = &self.library {
+            add("--library", &library.display().to_string());
+        }
+        if run.seed != DEFAULT_SEED {
+            add("--seed", &run.seed.to_string());
+        }
+        if run.retries != DEFAULT_RETRIES {
+            add("--retries", &run.retries.to_string());
+        }
+        if let Some(net) = run.net.stated() {
+            add("--net", net);
+        }
+        let file = |file: &PathBuf| shell_word(&file.display().to_string());
+        self.files.iter().map(|path| format!("latemux lab run {}{flags} --out run/", file(path))).collect()
+    }
+
     fn plan(&self, conditions: &Conditions) -> Result<Vec<Planned>> {
         let extent = self.extent()?;
         let planned = |file: &PathBuf| Ok(plan(file, &self.library(file), conditions, &extent)?);
@@ -200,6 +233,23 @@ impl Experiments {
     fn library(&self, file: &Path) -> Library {
         self.library.clone().map_or_else(|| Library::beside(file), Library::new)
     }
+}
+
+impl Net {
+    /// Returns the value of the flag, unless it is the default.
+    fn stated(self) -> Option<&'static str> {
+        match self {
+            Self::Auto => None,
+            Self::Hosts => Some("hosts"),
+            Self::Loopback => Some("loopback"),
+        }
+    }
+}
+
+/// Returns a text as one word of a shell.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/.,:=_%+-".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Runs a command of the lab.
@@ -215,10 +265,9 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
     }
 }
 
-/// Returns the conditions of a program that is measured.
-fn conditions(enclosure: Option<&Enclosure>, program: &Path) -> Result<Conditions> {
-    let mode = if enclosure.is_some() { "hosts" } else { "loopback" };
-    Ok(Conditions::of(program, mode)?)
+/// Returns the name of the network of functions that are on hosts of their own, or are not.
+fn mode(has_hosts: bool) -> &'static str {
+    if has_hosts { "hosts" } else { "loopback" }
 }
 
 /// Enters namespaces in which hosts can be made: this program starts again in them.
@@ -257,15 +306,19 @@ fn measure(flags: &Run) -> Result<()> {
     }
     let enclosure = enter(flags.net)?;
     let program = program(flags.program.as_deref())?;
-    let conditions = conditions(enclosure.as_ref(), &program)?;
+    let conditions = Conditions::of(&program, mode(enclosure.is_some()))?;
     let plans = flags.experiments.plan(&conditions)?;
     let content = flags.content.clone().unwrap_or_else(|| flags.out.join("content"));
     check_disk(&flags.out, &content, &plans)?;
     let stop = stop_flag()?;
     fs::create_dir_all(&content).with_context(|| content.display().to_string())?;
     fs::create_dir_all(&flags.out).with_context(|| flags.out.display().to_string())?;
-    Machine::this(VERSION, &conditions.mode).write(&flags.out)?;
-    outline::add(&flags.out, &plans)?;
+    let machine = Machine::this(VERSION, &conditions.mode);
+    // A folder without records has no dates yet.
+    let dated = |records: &[Record]| machine.clone().dated(records.iter().filter_map(|record| record.began));
+    dated(&Records::read(&flags.out).unwrap_or_default()).write(&flags.out)?;
+    let commands = flags.experiments.commands(flags);
+    outline::add(&flags.out, plans.iter().zip(&commands))?;
     let driver = Driver {
         latemux: env::current_exe()?,
         program,
@@ -285,6 +338,7 @@ fn measure(flags: &Run) -> Result<()> {
     let mut told = Ok(());
     let mut report = |line: &str| told = say(&format!("{line}\n"));
     let records = driver.run(&plans, flags.seed, &mut report)?;
+    dated(&records.records).write(&flags.out)?;
     told?;
     if stop.load(Relaxed) {
         bail!("stopped: start it again to measure what is missing");
@@ -401,8 +455,12 @@ fn remove_leftovers(flags: &Clean) -> Result<()> {
 }
 
 fn show_plan(flags: &Plan) -> Result<()> {
-    let conditions = conditions(None, &env::current_exe()?)?;
-    let plans = flags.experiments.plan(&conditions)?;
+    let has_hosts = match flags.net {
+        Net::Auto => Enclosure::check().is_ok(),
+        net => net == Net::Hosts,
+    };
+    let mode = mode(has_hosts);
+    let plans = flags.experiments.plan(&Conditions::of(&env::current_exe()?, mode)?)?;
     if let Some(folder) = &flags.documents {
         for cell in plans.iter().flat_map(|plan| &plan.cells) {
             write_documents(folder, cell)?;
@@ -419,6 +477,7 @@ fn show_plan(flags: &Plan) -> Result<()> {
     let Estimate { time, disk, .. } = Estimate::of(&plans);
     let cells: usize = plans.iter().map(|plan| plan.cells.len()).sum();
     let at_least = if plans.iter().any(|plan| plan.repeats.further.is_some()) { "at least " } else { "" };
+    writeln!(text, "keys: those of lab run --net {mode} with this program")?;
     writeln!(text, "{cells} cells, {at_least}{}, {:.1} GB of disk", hours(time), disk as f64 / 1e9)?;
     say(&text)
 }

@@ -20,6 +20,7 @@
 
 pub mod clean;
 pub mod content;
+mod date;
 pub mod driver;
 pub mod error;
 pub mod experiment;

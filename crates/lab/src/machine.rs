@@ -1,9 +1,9 @@
 //! The machine on which a run is measured.
 
-use crate::Error;
+use crate::{Error, date};
 use latemux_load::usage::Host;
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path, thread};
+use std::{collections::BTreeSet, fs, path::Path, thread};
 
 /// The name of the file in the folder of a run.
 pub(crate) const FILE: &str = "machine.json";
@@ -24,6 +24,9 @@ pub struct Machine {
     pub latemux: String,
     /// The way in which hosts are made: `hosts` or `loopback`.
     pub net: String,
+    /// The dates on which measurements began (UTC). Files of earlier versions do not state them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub dates: BTreeSet<String>,
 }
 
 impl Machine {
@@ -44,7 +47,15 @@ impl Machine {
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
             latemux: latemux.to_owned(),
             net: net.to_owned(),
+            dates: BTreeSet::new(),
         }
+    }
+
+    /// Returns this machine with the dates of its measurements, given the times at which they
+    /// began.
+    #[must_use]
+    pub fn dated(self, began: impl Iterator<Item = u64>) -> Self {
+        Self { dates: began.map(date::date).collect(), ..self }
     }
 
     /// Reads the file `machine.json` in the folder of a run.

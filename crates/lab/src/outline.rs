@@ -28,6 +28,20 @@ pub struct Outline {
     pub claims: Vec<Claim>,
     /// The published figures.
     pub published: Vec<Published>,
+    /// The commands that repeat the measurements. Files of earlier versions do not state them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+}
+
+impl Outline {
+    /// Returns the commands that repeat the measurements of this experiment, whose name is `name`.
+    pub fn commands(&self, name: &str) -> Vec<String> {
+        if !self.commands.is_empty() {
+            return self.commands.clone();
+        }
+        let scale = if self.scale < 1.0 { format!(" --scale {}", self.scale) } else { String::new() };
+        vec![format!("latemux lab run lab/experiments/{name}.toml{scale} --out run/")]
+    }
 }
 
 /// The experiments of a run by name.
@@ -47,13 +61,19 @@ pub fn read(run: &Path) -> Result<Outlines, Error> {
     }
 }
 
-/// Adds experiments to those of a run.
+/// Adds experiments to those of a run, each with the command that measures it. Commands that have
+/// measured other cells of the same experiment are kept.
 ///
 /// # Errors
 /// If the file cannot be read or written, or holds something else.
-pub fn add(run: &Path, plans: &[Planned]) -> Result<(), Error> {
+pub fn add<'a>(run: &Path, plans: impl Iterator<Item = (&'a Planned, &'a String)>) -> Result<(), Error> {
     let mut outlines = read(run)?;
-    for plan in plans {
+    for (plan, command) in plans {
+        let known = outlines.get(&plan.name).map(|known| known.commands.clone());
+        let mut commands = known.unwrap_or_default();
+        if !commands.contains(command) {
+            commands.push(command.clone());
+        }
         let outline = Outline {
             description: plan.description.clone(),
             scale: plan.scale,
@@ -61,6 +81,7 @@ pub fn add(run: &Path, plans: &[Planned]) -> Result<(), Error> {
             further: plan.repeats.further,
             claims: plan.claims.clone(),
             published: plan.published.clone(),
+            commands,
         };
         outlines.insert(plan.name.clone(), outline);
     }

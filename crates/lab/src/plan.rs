@@ -244,22 +244,29 @@ fn check_model(
     cells: &[Cell],
     titles: &BTreeMap<(String, Layout), Title>,
 ) -> Result<(), Error> {
-    if !matches!(claim.value, Quantity::StorageRequestsByModel | Quantity::StorageBytesByModel) {
-        return Ok(());
-    }
+    let find = match claim.value {
+        Quantity::StorageRequestsByModel | Quantity::StorageBytesByModel => Load::of,
+        Quantity::EfficiencyByModel => Load::repeated,
+        _ => return Ok(()),
+    };
     let chosen = |cell: &&Cell| {
         claim.of.iter().all(|(axis, value)| cell.point.get(axis).is_some_and(|own| own == value.as_str()))
     };
     for cell in cells.iter().filter(chosen) {
         let nodes = cell.graph.nodes().iter();
-        let load = Load::of(&nodes.map(|node| (node.function, &node.parameters)))
+        let load = find(&nodes.map(|node| (node.function, &node.parameters)))
             .map_err(|error| error.within(&format!("claim '{}'", claim.text)))?;
         let title = cell.graph.client().and_then(|client| client.parameters.get("title"));
         let own = titles.iter().find(|((name, layout), _)| {
             title.is_some_and(|title| *title == format!("{name}/{}", layout.name()))
         });
         let files = own.map_or(0, |(_, title)| title.video.len());
-        if claim.value == Quantity::StorageBytesByModel && !load.has_bytes(files) {
+        let is_stated = match claim.value {
+            Quantity::StorageBytesByModel => load.has_bytes(files),
+            Quantity::EfficiencyByModel => load.has_efficiency(files),
+            _ => true,
+        };
+        if !is_stated {
             let why = "the cost model does not state the bytes of these segments";
             return Err(Error::invalid(format!("claim '{}': {why}", claim.text)));
         }

@@ -2,7 +2,7 @@
 
 use super::{Measured, Record, Records};
 use crate::{
-    Error,
+    Error, date,
     plan::{Cell, Planned, block},
 };
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -40,8 +40,9 @@ pub(super) fn measure(
             if records.has(cell, repeat) {
                 continue;
             }
+            let began = date::now();
             if let Some(measured) = measure(cell, repeat) {
-                let record = Record::new(cell, repeat, measured);
+                let record = Record::new(cell, repeat, began, measured);
                 report(&record.line());
                 records.add(record)?;
             }

@@ -8,7 +8,7 @@ use crate::{
     graph::Node,
     model::{
         lru::{Requests, hit_ratio},
-        predict::{Cost, Files, Load},
+        predict::{Files, Load},
     },
     nbmp::Task,
     task::{Counters, LOAD, Part, Played, Sources},
@@ -78,6 +78,9 @@ pub struct Measured {
     /// The bytes from storage by the cost model.
     #[serde(default)]
     pub model_bytes: Option<u64>,
+    /// The bytes to clients for each byte from storage, by the cost model.
+    #[serde(default)]
+    pub model_efficiency: Option<f64>,
     /// The mean start-up delay of players in milliseconds, if the load has players.
     #[serde(default)]
     pub startup: Option<f64>,
@@ -185,13 +188,26 @@ impl Measured {
                 Function::Balance => {}
             }
         }
-        if let Some(cost) = cost(tasks, content) {
-            (measured.model_requests, measured.model_bytes) = (Some(cost.requests), cost.bytes);
-        }
+        measured.add_model(tasks, content);
         measured.lru = lru(tasks, title_bytes, measured.source_used);
         measured.client_tcp = series.tcp_of(nodes, from, Function::is_client);
         measured.storage_tcp = series.tcp_of(nodes, from, |function| function == Function::Storage);
         Ok(measured)
+    }
+
+    /// Adds what the cost model states for the cell of these tasks, as far as it covers it.
+    fn add_model(&mut self, tasks: &[Task], content: &Path) {
+        let functions = tasks.iter().map(|task| (task.function, &task.parameters));
+        let (counted, repeated) = (Load::of(&functions), Load::repeated(&functions));
+        if counted.is_err() && repeated.is_err() {
+            return;
+        }
+        let Some((files, segments)) = title(tasks, content) else { return };
+        if let Ok(load) = counted {
+            let cost = load.cost(&files, segments);
+            (self.model_requests, self.model_bytes) = (Some(cost.requests), cost.bytes);
+        }
+        self.model_efficiency = repeated.ok().and_then(|load| load.efficiency(&files, segments));
     }
 
     fn add_sources(&mut self, states: &[Sources], from: f64) {
@@ -316,15 +332,14 @@ impl Measured {
     }
 }
 
-/// Returns the requests and bytes that the cost model states for the cell of these tasks, if it
-/// covers it.
-fn cost(tasks: &[Task], content: &Path) -> Option<Cost> {
-    let load = Load::of(&tasks.iter().map(|task| (task.function, &task.parameters))).ok()?;
+/// Returns the sizes of the files of the title that the load requests, and the number of its
+/// segments.
+fn title(tasks: &[Task], content: &Path) -> Option<(Files, u64)> {
     let parameters = &tasks.iter().find(|task| task.function == Function::Load)?.parameters;
     let stated = |name: &str| parameters.get(name).map(String::as_str);
     let title = stated("title")?;
     let paths = Paths::read(content, title, stated("format")?, &Choice::of(parameters)).ok()?;
-    Some(load.cost(&Files::read(&content.join(title)).ok()?, paths.segments.len() as u64))
+    Some((Files::read(&content.join(title)).ok()?, paths.segments.len() as u64))
 }
 
 /// Returns the hit ratio of an LRU cache with the size of the origin's cache, empty at first, if

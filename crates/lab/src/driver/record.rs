@@ -35,10 +35,14 @@ pub struct Record {
     /// The load that was offered, if it had a fixed rate of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
+    /// The time at which the measurement began, in seconds since 1970. Records of earlier versions
+    /// do not state it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<u64>,
 }
 
 impl Record {
-    pub(super) fn new(cell: &Cell, repeat: u32, measured: Result<Measured, Error>) -> Self {
+    pub(super) fn new(cell: &Cell, repeat: u32, began: u64, measured: Result<Measured, Error>) -> Self {
         let (measured, error) = match measured {
             Ok(measured) => (Some(measured), None),
             Err(error) => (None, Some(error.to_string())),
@@ -46,7 +50,8 @@ impl Record {
         let key = cell.key.clone();
         let experiment = cell.experiment.clone();
         let point = cell.point.clone();
-        Self { key, repeat, experiment, point, measured, error, offered: cell.offered }
+        let (offered, began) = (cell.offered, Some(began));
+        Self { key, repeat, experiment, point, measured, error, offered, began }
     }
 
     fn done(&self) -> Done {
@@ -191,7 +196,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut records = Records::open(folder.path()).unwrap();
         let measured = cell("cold", "ipp");
-        records.add(Record::new(&measured, 0, Ok(Measured::default()))).unwrap();
+        records.add(Record::new(&measured, 0, 7, Ok(Measured::default()))).unwrap();
         for records in [records, Records::open(folder.path()).unwrap()] {
             assert!(records.has(&measured, 0) && !records.has(&measured, 1));
             assert!(!records.has(&cell("cold", "n-single"), 0) && !records.has(&cell("warm", "ipp"), 0));

@@ -180,11 +180,14 @@ pub enum Quantity {
     /// The bytes from storage, divided by those that the cost model states.
     #[serde(rename = "storage bytes / model")]
     StorageBytesByModel,
+    /// The efficiency, divided by the one that the cost model states.
+    #[serde(rename = "efficiency / model")]
+    EfficiencyByModel,
 }
 
 impl Quantity {
     /// All quantities, in the order of columns.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::RequestRate,
         Self::ByteRate,
         Self::Latency,
@@ -220,6 +223,7 @@ impl Quantity {
         Self::HitRatioByLru,
         Self::StorageRequestsByModel,
         Self::StorageBytesByModel,
+        Self::EfficiencyByModel,
     ];
 
     /// Returns the name in files and tables.
@@ -260,6 +264,7 @@ impl Quantity {
             Self::HitRatioByLru => "hit ratio / LRU",
             Self::StorageRequestsByModel => "storage requests / model",
             Self::StorageBytesByModel => "storage bytes / model",
+            Self::EfficiencyByModel => "efficiency / model",
         }
     }
 }

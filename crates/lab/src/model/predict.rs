@@ -6,9 +6,11 @@
 
 mod files;
 mod published;
+mod sent;
 
-pub use files::{Files, MediaFile};
+pub use files::{Files, MediaFile, Samples, Tracks};
 pub use published::{Class, Protocol, manifest as published_manifest, segment as published_segment};
+pub use sent::sent;
 
 use crate::{
     Error,
@@ -63,6 +65,25 @@ impl Load {
     pub fn of<'a>(
         functions: &(impl Iterator<Item = (Function, &'a Parameters)> + Clone),
     ) -> Result<Self, Error> {
+        Self::find(functions, false)
+    }
+
+    /// Finds the row of the model for a cell whose load repeats all segments any number of times,
+    /// over connections that share no reads. Only the efficiency follows from it: the ratio of
+    /// bytes that all segments have.
+    ///
+    /// # Errors
+    /// If the model has no row for it. The error is the reason.
+    pub fn repeated<'a>(
+        functions: &(impl Iterator<Item = (Function, &'a Parameters)> + Clone),
+    ) -> Result<Self, Error> {
+        Self::find(functions, true)
+    }
+
+    fn find<'a>(
+        functions: &(impl Iterator<Item = (Function, &'a Parameters)> + Clone),
+        is_repeated: bool,
+    ) -> Result<Self, Error> {
         let all = |function| {
             let own = functions.clone().filter(move |(of, _)| *of == function);
             own.map(|(_, parameters)| parameters).collect::<Vec<_>>()
@@ -74,7 +95,12 @@ impl Load {
         if stated("rendition") == Some("low") {
             return Err(refused("the lowest rendition"));
         }
-        if stated("copies").is_some() || stated("connections") != Some("1") {
+        let number = |name: &str| stated(name).and_then(|number| number.parse::<u64>().ok()).unwrap_or(1);
+        let are_apart = match is_repeated {
+            true => number("copies") >= number("connections"),
+            false => stated("copies").is_none() && number("connections") == 1,
+        };
+        if !are_apart {
             return Err(refused("several titles or connections, which share reads"));
         }
         let layout: Layout =
@@ -83,15 +109,19 @@ impl Load {
             return Err(refused("fragmented files without index MP4s"));
         }
         let kept = kept(origin, &all(Function::Cache), layout)?;
-        if kept != Kept::Nothing && stated("before") != Some("same") {
+        let is_timed = stated("duration").or(stated("steps")).is_some();
+        // Later requests find what the first ones have left.
+        let is_filled = stated("before") == Some("same") || is_repeated && is_timed;
+        if kept != Kept::Nothing && !is_filled {
             return Err(refused("loads without before = 'same', because their caches are empty at first"));
         }
         let count = stated("requests").and_then(|count| count.parse().ok());
         let single = match (stated("kind"), stated("class"), count) {
-            (Some("single"), class, Some(count)) => {
+            (Some("single"), class, Some(count)) if !is_repeated => {
                 Some((count, if class == Some("manifest") { Class::Manifest } else { Class::Segment }))
             }
-            (Some("list"), _, None) if stated("duration").is_none() && stated("steps").is_none() => None,
+            (Some("list"), _, None) if !is_timed => None,
+            (Some("list"), ..) if is_repeated => None,
             _ => return Err(refused("loads whose number of requests is not known beforehand")),
         };
         Ok(Self { kept, layout, format: stated("format").unwrap_or_default().to_owned(), single })
@@ -113,16 +143,32 @@ impl Load {
         }
     }
 
-    /// Returns true if the model also states bytes.
+    /// Returns the bytes to clients for each byte from storage, for a title with these files and
+    /// this number of segments, if both follow from the sizes of files.
+    pub fn efficiency(&self, files: &Files, segments: u64) -> Option<f64> {
+        let read = self.cost(files, segments).bytes.filter(|read| *read > 0 && self.single.is_none())?;
+        Some(sent(&self.format, files, segments)? as f64 / read as f64)
+    }
+
+    /// Returns true if the model also states bytes, for titles with this number of files.
     pub fn has_bytes(&self, files: usize) -> bool {
         match self.single {
             Some((_, class)) => class == Class::Manifest,
-            None => {
-                let file = MediaFile { size: 0, samples: 0, moov: 0, index: 0 };
-                media(self.layout, &self.format, &Files { ism: 0, media: vec![file; files] }).is_some()
-            }
+            None => media(self.layout, &self.format, &example(files)).is_some(),
         }
     }
+
+    /// Returns true if the model states the efficiency, for titles with this number of files.
+    pub fn has_efficiency(&self, files: usize) -> bool {
+        self.efficiency(&example(files), 1).is_some()
+    }
+}
+
+/// Returns a title with files whose sizes do not matter.
+fn example(files: usize) -> Files {
+    let samples = Samples { count: 1, bytes: 1 };
+    let tracks = Tracks { video: samples, audio: samples };
+    Files { ism: 1, media: vec![MediaFile { size: 1, samples: 1, moov: 1, index: 1, tracks }; files] }
 }
 
 fn refused(what: &str) -> Error {

@@ -2,6 +2,7 @@
 
 use super::{Cell, JudgedClaim, Run, cells, fit::ClaimFit, value::value};
 use crate::{
+    date,
     driver::Record,
     experiment::{Claim, Quantity},
 };
@@ -37,10 +38,11 @@ fn line(text: &mut String, cell: &Cell<'_>) {
 }
 
 /// Returns all measurements as CSV, with a line for each in the order in which they were made: its
-/// machine and block, both from 1, its axes, the share of the processors that other programs took,
-/// 1 if it is generator-bound, its values, and the error of one that failed.
+/// machine and block, both from 1, the time at which it began, its axes, the share of the
+/// processors that other programs took, 1 if it is generator-bound, its values, and the error of
+/// one that failed.
 pub fn measurements(records: &[(usize, Record)]) -> String {
-    let mut text = "experiment,key,cell,machine,block,foreign,generator-bound".to_owned();
+    let mut text = "experiment,key,cell,machine,block,began,foreign,generator-bound".to_owned();
     for quantity in Quantity::ALL {
         let _ = write!(text, ",{quantity}");
     }
@@ -49,7 +51,9 @@ pub fn measurements(records: &[(usize, Record)]) -> String {
         let measured = record.measured.as_ref();
         let foreign = number(measured.map(|measured| measured.foreign));
         let bound = measured.map_or("", |measured| if measured.is_generator_bound { "1" } else { "0" });
-        let _ = write!(text, "{},{},{},{foreign},{bound}", start(record), machine + 1, record.repeat + 1);
+        let began = record.began.map_or_else(String::new, date::date_time);
+        let place = format!("{},{},{}", start(record), machine + 1, record.repeat + 1);
+        let _ = write!(text, "{place},{began},{foreign},{bound}");
         for quantity in Quantity::ALL {
             let _ = write!(text, ",{}", number(measured.and_then(|measured| value(quantity, measured))));
         }
@@ -174,13 +178,15 @@ mod tests {
     fn each_measurement_is_a_line_and_a_failed_one_has_its_reason() {
         let disturbed = crate::driver::Measured { foreign: 0.25, ..measured(1_000_000) };
         let failed = Record { error: Some("no, full".to_owned()), ..record(1, "a", None) };
-        let text = measurements(&[(0, record(0, "b", Some(disturbed))), (1, failed)]);
+        let disturbed = Record { began: Some(60), ..record(0, "b", Some(disturbed)) };
+        let text = measurements(&[(0, disturbed), (1, failed)]);
         assert_eq!(text.lines().count(), 3, "{text}");
-        assert!(text.lines().nth(1).unwrap().starts_with("cold,key-b,setup=b,1,1,0.250,0,"), "{text}");
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.starts_with("cold,key-b,setup=b,1,1,1970-01-01T00:01:00Z,0.250,0,"), "{text}");
         assert_eq!((field(&text, 1, "MB/s"), field(&text, 1, "start-up ms")), ("0.500", ""));
         assert_eq!(
-            (field(&text, 2, "machine"), field(&text, 2, "block"), field(&text, 2, "MB/s")),
-            ("2", "2", "")
+            ["machine", "block", "began", "MB/s"].map(|name| field(&text, 2, name)),
+            ["2", "2", "", ""]
         );
         assert!(text.ends_with(",\"no, full\"\n"), "{text}");
     }

@@ -1,7 +1,7 @@
 //! The report of a run as a page in one file, without scripts.
 
 use super::{
-    Cell, JudgedClaim, Natural, Run, Verdict, cells,
+    Cell, JudgedClaim, Natural, Run, Verdict, cells, dates,
     fits::fits,
     plot::{Bar, Mean, Series, bars, colour, escaped, lines, number},
     table::{end, start},
@@ -66,14 +66,16 @@ fn overview(run: &Run) -> String {
     let measured = || run.records.iter().filter_map(|(_, record)| record.measured.as_ref());
     let disturbed = measured().filter(|measured| measured.is_disturbed()).count();
     let mut html = "<section>\n<h2>Run</h2>\n".to_owned();
-    for machine in &run.machines {
-        let Machine { processor, cores, memory, kernel, latemux, net } = machine;
+    for (number, machine) in run.machines.iter().enumerate() {
+        let Machine { processor, cores, memory, kernel, latemux, net, .. } = machine;
+        let own = run.records.iter().filter(|(from, _)| *from == number).map(|(_, record)| record);
+        let dates = dates(own).map_or_else(String::new, |dates| format!(", measured {dates}"));
         let gigabytes = *memory as f64 / 1e9;
         let processor = escaped(processor);
         let kernel = escaped(kernel);
         let _ = writeln!(
             html,
-            "<p class=\"quiet\">{processor}, {cores} cores, {gigabytes:.0} GB, Linux {kernel}, latemux {}, network: {}</p>",
+            "<p class=\"quiet\">{processor}, {cores} cores, {gigabytes:.0} GB, Linux {kernel}, latemux {}, network: {}{dates}</p>",
             escaped(latemux),
             escaped(net)
         );
@@ -117,6 +119,7 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
             "<p class=\"quiet\">{description} {}{most} times each, {stated}.</p>",
             outline.repeats
         );
+        provenance(html, run, name, outline);
         claims(html, &verdicts, outline, &scale);
         fits(html, &verdicts, &scale);
         html.push_str("<div class=\"beside\">\n");
@@ -144,6 +147,17 @@ fn experiment(html: &mut String, run: &Run, name: &str, cells: &[&Cell<'_>]) {
     table(html, cells, &scale);
     functions(html, cells, &scale);
     html.push_str("</section>\n");
+}
+
+/// Writes when an experiment was measured, and the commands that repeat it.
+fn provenance(html: &mut String, run: &Run, name: &str, outline: &Outline) {
+    let own = run.records.iter().map(|(_, record)| record).filter(|record| record.experiment == name);
+    if let Some(dates) = dates(own) {
+        let _ = writeln!(html, "<p class=\"quiet\">Measured {dates} (UTC).</p>");
+    }
+    for command in outline.commands(name) {
+        let _ = writeln!(html, "<p class=\"quiet\">Repeat: <code>{}</code></p>", escaped(&command));
+    }
 }
 
 fn claims(html: &mut String, verdicts: &[JudgedClaim], outline: &Outline, scale: &str) {
@@ -381,7 +395,7 @@ fn functions(html: &mut String, cells: &[&Cell<'_>], scale: &str) {
 mod tests {
     use super::*;
     use crate::{
-        driver::Measured,
+        driver::{Measured, Record},
         experiment::{Claim, Further},
         plan::Offered,
         report::tests::{measured, record},
@@ -402,16 +416,22 @@ mod tests {
             further: None,
             claims: vec![claim],
             published: vec![published],
+            commands: Vec::new(),
         };
         let both = |repeat| {
             let player = Some("dash.js 1 in <2>".to_owned());
             let disturbed = Measured { foreign: 0.5, stalls: 2, player, ..measured(4_000_000) };
             [(0, record(repeat, "a", Some(disturbed))), (0, record(repeat, "b", Some(measured(2_000_000))))]
         };
+        // The first blocks before midnight, the last one after it.
+        let dated = |(machine, record): (usize, Record)| {
+            let began = Some(43_200 * u64::from(record.repeat));
+            (machine, Record { began, ..record })
+        };
         Run {
             machines: vec![Machine::this("1.2.3", "hosts")],
             outlines: BTreeMap::from([("cold".to_owned(), outline)]),
-            records: (0..3).flat_map(both).collect(),
+            records: (0..3).flat_map(both).map(dated).collect(),
             streams: BTreeMap::new(),
         }
     }
@@ -436,6 +456,9 @@ mod tests {
             "How fast? 3 times each, durations, requests and titles scaled by 0.1.",
             "a is &lt;b&gt;twice&lt;/b&gt; as fast",
             "<td>2.00</td><td>2.00 – 2.00</td><td>≥ 1.5</td><td class=\"text\">about 2</td><td>3</td><td class=\"holds\">holds</td>",
+            "<p class=\"quiet\">Measured from 1970-01-01 to 1970-01-02 (UTC).</p>",
+            "network: hosts, measured from 1970-01-01 to 1970-01-02</p>",
+            "Repeat: <code>latemux lab run lab/experiments/cold.toml --scale 0.1 --out run/</code>",
             "Published: Rates (F)",
             "<td>a</td><td>12.3</td>",
             "<title>published: 12.3</title>",

@@ -55,6 +55,7 @@ pub(super) fn value(quantity: Quantity, measured: &Measured) -> Option<f64> {
         Quantity::StorageBytesByModel => {
             measured.model_bytes.map(|stated| by_model(measured.storage_bytes, stated))
         }
+        Quantity::EfficiencyByModel => Some(measured.efficiency()? / measured.model_efficiency?),
     }
 }
 

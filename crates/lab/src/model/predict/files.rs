@@ -3,12 +3,16 @@
 use crate::Error;
 use std::{
     fs::{self, File},
-    io::{Read as _, Seek as _, SeekFrom},
+    io::{self, Read as _, Seek as _, SeekFrom},
+    iter,
     path::Path,
 };
 
 /// The bytes of the head of a box with a 64-bit size (ISO/IEC 14496-12, 4.2).
 const LARGE_HEAD: usize = 16;
+
+/// The most bytes of a `moov` that are read.
+const MAX_MOOV: u64 = 64 << 20;
 
 /// The sizes of the files of a title.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,27 @@ pub struct MediaFile {
     pub moov: u64,
     /// The bytes of the index MP4; 0 if there is none.
     pub index: u64,
+    /// The samples of the video and of the audio that `moov` lists. In fragmented files, these are
+    /// none.
+    pub tracks: Tracks,
+}
+
+/// The samples of the tracks of a media file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tracks {
+    /// The samples of the video.
+    pub video: Samples,
+    /// The samples of the audio.
+    pub audio: Samples,
+}
+
+/// The samples of a track.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// Their number.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl Files {
@@ -55,7 +80,7 @@ impl MediaFile {
         let failed = |error| Error::file(path, &error);
         let mut file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        let mut sizes = Self { size, samples: 0, moov: 0, index: 0 };
+        let mut sizes = Self { size, samples: 0, moov: 0, index: 0, tracks: Tracks::default() };
         let mut at = 0;
         while at < size {
             let mut head = [0; LARGE_HEAD];
@@ -70,7 +95,10 @@ impl MediaFile {
             };
             match &name {
                 b"mdat" => sizes.samples += length,
-                b"moov" => sizes.moov += length,
+                b"moov" => {
+                    sizes.moov += length;
+                    sizes.tracks = Tracks::of(&content(&mut file, at, length).map_err(failed)?);
+                }
                 _ => {}
             }
             if length < 8 {
@@ -81,6 +109,61 @@ impl MediaFile {
         sizes.index = fs::metadata(path.with_extension("index.mp4")).map_or(0, |index| index.len());
         Ok(sizes)
     }
+}
+
+/// Reads a box with a head of 8 bytes, without the head.
+fn content(file: &mut File, at: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(at + 8))?;
+    file.take(length.saturating_sub(8).min(MAX_MOOV)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Tracks {
+    /// Finds the samples in a `moov`. What is missing counts as no samples.
+    fn of(moov: &[u8]) -> Self {
+        let mut tracks = Self::default();
+        for media in boxes(moov, *b"trak").filter_map(|track| boxes(track, *b"mdia").next()) {
+            let handler = boxes(media, *b"hdlr").next().and_then(|handler| handler.get(8..12));
+            let samples = ["minf", "stbl", "stsz"]
+                .iter()
+                .try_fold(media, |within, name| boxes(within, name.as_bytes().try_into().ok()?).next());
+            let samples = samples.and_then(Samples::of).unwrap_or_default();
+            match handler {
+                Some(b"vide") => tracks.video = samples,
+                Some(b"soun") => tracks.audio = samples,
+                _ => {}
+            }
+        }
+        tracks
+    }
+}
+
+impl Samples {
+    /// Adds up the content of a `stsz` (ISO/IEC 14496-12, 8.7.3): version, size of all samples,
+    /// their number, and the size of each sample if these differ.
+    fn of(stsz: &[u8]) -> Option<Self> {
+        let (numbers, _) = stsz.as_chunks::<4>();
+        let mut numbers = numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number)));
+        let (size, count) = (numbers.nth(1)?, numbers.next()?);
+        let bytes = if size == 0 { numbers.sum() } else { size * count };
+        Some(Self { count, bytes })
+    }
+}
+
+/// Returns the content of each box with a name. All heads have 8 bytes.
+fn boxes(mut bytes: &[u8], wanted: [u8; 4]) -> impl Iterator<Item = &[u8]> {
+    iter::from_fn(move || {
+        while let Some((&[a, b, c, d, name @ ..], rest)) = bytes.split_first_chunk::<8>() {
+            let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?.checked_sub(8)?;
+            let (content, next) = rest.split_at_checked(length)?;
+            bytes = next;
+            if name == wanted {
+                return Some(content);
+            }
+        }
+        None
+    })
 }
 
 #[cfg(test)]
@@ -102,11 +185,27 @@ mod tests {
             Files {
                 ism: 5,
                 media: vec![
-                    MediaFile { size: 38, samples: 28, moov: 10, index: 7 },
-                    MediaFile { size: 19, samples: 10, moov: 9, index: 0 },
+                    MediaFile { size: 38, samples: 28, moov: 10, index: 7, tracks: Tracks::default() },
+                    MediaFile { size: 19, samples: 10, moov: 9, index: 0, tracks: Tracks::default() },
                 ],
             }
         );
+        // Two tracks: of samples of 5 and 6 bytes, and of three with 7 bytes each.
+        let within = |name: &[u8], content: &[u8]| {
+            let length = u32::try_from(content.len() + 8).unwrap();
+            [&length.to_be_bytes()[..], name, content].concat()
+        };
+        let track = |handler: &[u8], sizes: &[u32]| {
+            let sizes: Vec<u8> = [0].iter().chain(sizes).flat_map(|size| size.to_be_bytes()).collect();
+            let table = within(b"minf", &within(b"stbl", &within(b"stsz", &sizes)));
+            let handler = within(b"hdlr", &[&[0; 8], handler].concat());
+            within(b"trak", &within(b"mdia", &[handler, table].concat()))
+        };
+        let tracks = [track(b"soun", &[7, 3]), track(b"text", &[1, 1]), track(b"vide", &[0, 2, 5, 6])];
+        write("video-1.mp4", &within(b"moov", &tracks.concat()));
+        let samples = |count, bytes| Samples { count, bytes };
+        let found = Files::read(folder.path()).unwrap().media[1].tracks;
+        assert_eq!(found, Tracks { video: samples(2, 11), audio: samples(3, 21) });
         write("video-2.mp4", b"\0\0\0\x02moov");
         assert!(Files::read(folder.path()).unwrap_err().to_string().ends_with("video-2.mp4: not an MP4"));
     }

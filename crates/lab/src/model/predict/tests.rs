@@ -26,7 +26,13 @@ fn files(count: usize, layout: Layout) -> Files {
     let samples = [498_726, 805_225, 1_120_508, 1_433_147];
     let index = if layout.is_fragmented() { 12_087 } else { 21_797 };
     let index = if layout.is_indexed() { index } else { 0 };
-    let file = |samples| MediaFile { size: samples + 16_745, samples, moov: 16_705, index };
+    let file = |samples| MediaFile {
+        size: samples + 16_745,
+        samples,
+        moov: 16_705,
+        index,
+        tracks: Tracks::default(),
+    };
     let ism = match (count, layout.is_indexed()) {
         (2, true) => 2143,
         (2, false) => 2119,
