@@ -1,5 +1,6 @@
 //! Measures what an object costs: CPU time of this thread and peak memory, for its index, its title
-//! and each of its manifests.
+//! and each of its manifests. The memory of a stage includes that of the stages before it which it
+//! needs: a title is in memory while its manifest is made.
 
 use bytes::Bytes;
 use latemux_index::{Title, media::fragment_samples::NoFragments};
@@ -53,21 +54,22 @@ pub fn cpu_nanos() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-fn measured<T>(work: impl FnOnce() -> T) -> (T, Cost) {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
+/// Measures work. Memory counts from `before`, the number of bytes in use before the first stage.
+fn measured<T>(before: usize, work: impl FnOnce() -> T) -> (T, Cost) {
+    PEAK.store(LIVE.load(Relaxed), Relaxed);
     let began = cpu_nanos();
     let result = work();
     let nanos = cpu_nanos() - began;
-    (result, Cost { nanos, bytes: PEAK.load(Relaxed) - before })
+    (result, Cost { nanos, bytes: PEAK.load(Relaxed).saturating_sub(before) })
 }
 
 /// Costs of an object: of its index, its title, and each of its manifests.
 pub fn costs(object: &Bytes) -> Vec<(String, Cost)> {
-    let (index, cost) = measured(|| index(object));
+    let before = LIVE.load(Relaxed);
+    let (index, cost) = measured(before, || index(object));
     let mut costs = vec![("index".to_owned(), cost)];
     let Ok(index) = index else { return costs };
-    let (title, cost) = measured(|| Title::new(vec![Arc::new(index)], Duration::from_secs(4)));
+    let (title, cost) = measured(before, || Title::new(vec![Arc::new(index)], Duration::from_secs(4)));
     costs.push(("title".to_owned(), cost));
     let Ok(title) = title else { return costs };
     for (name, resource) in manifests(&title) {
@@ -83,7 +85,7 @@ pub fn costs(object: &Bytes) -> Vec<(String, Cost)> {
                 let Ok(clipped) = Address::parse(path, Some(query)) else { continue };
                 address = clipped;
             }
-            let (_, cost) = measured(|| plan(&title, &address, &NoFragments).is_ok());
+            let (_, cost) = measured(before, || plan(&title, &address, &NoFragments).is_ok());
             costs.push((format!("{name}{}", query.map_or("", |_| " clipped")), cost));
         }
     }

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs fuzz targets for SECONDS each: ./run.sh [SECONDS [TARGET…]]. Defaults: 60 s, all targets.
+# `cost.sh` runs the target `cost` for a given CPU time.
 # Needs a nightly compiler, a C++ compiler for libFuzzer, and `cargo install cargo-fuzz --locked`.
 set -eu
 cd "$(dirname "$0")"

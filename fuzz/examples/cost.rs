@@ -2,7 +2,8 @@
 //!
 //! `cost FILE…` prints what they cost, the dearest last. `cost --search SECONDS FOLDER` changes the
 //! inputs in a folder at random for some seconds of CPU time, and adds those that cost more than
-//! any before in some stage, in time or in memory.
+//! any before in some stage, in time or in memory. `cost --worst COUNT FOLDER` prints the inputs in
+//! a folder that cost the most time, and those that take the most memory, with their bytes.
 
 #[path = "../measure.rs"]
 mod measure;
@@ -21,6 +22,9 @@ fn main() -> std::io::Result<()> {
         [search, seconds, folder] if search == "--search" => {
             search_in(Path::new(folder), seconds.parse().expect("a number of seconds"))
         }
+        [worst, count, folder] if worst == "--worst" => {
+            print_worst(Path::new(folder), count.parse().expect("a number of inputs"))
+        }
         files => print(files),
     }
 }
@@ -32,29 +36,77 @@ fn object(input: &[u8]) -> Bytes {
     }
 }
 
-fn print(files: &[String]) -> std::io::Result<()> {
-    let mut rows = Vec::new();
-    for path in files {
-        let input = fs::read(path)?;
+/// An input with its cost.
+struct Measured {
+    path: String,
+    input: Vec<u8>,
+    /// Size of the file in bytes.
+    size: usize,
+    stages: Vec<(String, Cost)>,
+    /// Index, title and the dearest manifest together.
+    whole: Cost,
+}
+
+impl Measured {
+    fn read(path: String) -> std::io::Result<Self> {
+        let input = fs::read(&path)?;
         let object = object(&input);
         let stages = costs(&object);
         let (base, manifests) = stages.split_at(stages.len().min(2));
         let nanos = base.iter().map(|(_, cost)| cost.nanos).sum::<u64>()
             + manifests.iter().map(|(_, cost)| cost.nanos).max().unwrap_or(0);
-        rows.push((nanos, path, object.len(), stages, input));
+        let bytes = stages.iter().map(|(_, cost)| cost.bytes).max().unwrap_or(0);
+        Ok(Self { path, input, size: object.len(), stages, whole: Cost { nanos, bytes } })
     }
-    rows.sort_by_key(|row| row.0);
-    for (nanos, path, size, stages, input) in rows {
-        println!("{path}: {size} bytes, {:.1} ms", nanos as f64 / 1e6);
+
+    fn print(&self) {
+        let figures = |cost: &Cost| {
+            format!("{:.1} ms, {:.1} MiB", cost.nanos as f64 / 1e6, cost.bytes as f64 / 1_048_576.0)
+        };
+        println!("{}: {} bytes, {}", self.path, self.size, figures(&self.whole));
         let dear = |cost: &Cost| cost.nanos > 2_000_000 || cost.bytes > 4 << 20;
-        for (stage, cost) in stages.iter().filter(|(_, cost)| dear(cost)) {
-            println!(
-                "    {stage}: {:.1} ms, {:.1} MiB",
-                cost.nanos as f64 / 1e6,
-                cost.bytes as f64 / 1_048_576.0
-            );
+        for (stage, cost) in self.stages.iter().filter(|(_, cost)| dear(cost)) {
+            println!("    {stage}: {}", figures(cost));
         }
-        println!("    {:?}", HostileFile::from_bytes(&input));
+        println!("    {:?}", HostileFile::from_bytes(&self.input));
+    }
+}
+
+fn print(files: &[String]) -> std::io::Result<()> {
+    let rows: std::io::Result<Vec<_>> = files.iter().cloned().map(Measured::read).collect();
+    let mut rows = rows?;
+    rows.sort_by_key(|row| row.whole.nanos);
+    rows.iter().for_each(Measured::print);
+    Ok(())
+}
+
+/// Prints the worst inputs of a folder. The time of an input is the least of three measurements,
+/// because another process may have slowed one of them down.
+fn print_worst(folder: &Path, count: usize) -> std::io::Result<()> {
+    let mut rows = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        rows.push(Measured::read(entry?.path().display().to_string())?);
+    }
+    println!("{} inputs", rows.len());
+    rows.sort_by_key(|row| std::cmp::Reverse(row.whole.nanos));
+    for row in rows.iter_mut().take(4 * count) {
+        for _ in 0..2 {
+            let again = Measured::read(row.path.clone())?;
+            if again.whole.nanos < row.whole.nanos {
+                *row = again;
+            }
+        }
+    }
+    let times = |row: &Measured| row.whole.nanos;
+    let bytes = |row: &Measured| row.whole.bytes as u64;
+    let kinds: [(&str, &dyn Fn(&Measured) -> u64); 2] = [("time", &times), ("memory", &bytes)];
+    for (what, cost) in kinds {
+        println!("\nthe most {what}:");
+        rows.sort_by_key(|row| std::cmp::Reverse(cost(row)));
+        for row in rows.iter().take(count) {
+            row.print();
+            println!("    {:?}", row.input);
+        }
     }
     Ok(())
 }

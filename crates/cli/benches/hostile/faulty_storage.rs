@@ -65,6 +65,8 @@ const FAULTS: [Fault; 8] = [
 struct Proxy {
     nginx: SocketAddr,
     fault: Arc<Mutex<Fault>>,
+    /// Requests that arrived while storage had a fault.
+    met: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -72,7 +74,7 @@ impl Proxy {
     fn start(nginx: SocketAddr) -> (Self, SocketAddr) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let proxy = Self { nginx, fault: Arc::new(Mutex::new(Fault::Nothing)) };
+        let proxy = Self { nginx, fault: Arc::new(Mutex::new(Fault::Nothing)), met: Arc::default() };
         let shared = proxy.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -94,6 +96,7 @@ impl Proxy {
     /// Answers one request. Returns `None` if the connection has ended.
     fn serve(&self, mut client: &TcpStream) -> Option<()> {
         let request = head_of(&mut client)?;
+        self.met.fetch_add(usize::from(self.fault() != Fault::Nothing), Relaxed);
         while self.fault() == Fault::Silent {
             thread::sleep(Duration::from_millis(10));
         }
@@ -179,6 +182,75 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     report.line("right bodies between the faults", right, "", Limit::AtLeast(RIGHT), "");
     let seconds = recovery.as_secs_f64();
     report.line("an unknown title plays after storage works again", seconds, "s", Limit::AtMost(1.0), "");
+}
+
+/// Time after which a title is compared with storage in the row `down`.
+const RECHECK: Duration = Duration::from_secs(1);
+
+/// Clients request manifests of the viewer's title while storage is down for longer than
+/// `recheck_after`: first it closes connections, then it sends no response. All of the title is in
+/// memory.
+pub(crate) fn down(bench: &Bench, report: &mut Report) {
+    let (proxy, address) = Proxy::start(bench.nginx.address());
+    let config = format!("recheck_after = \"{}s\"\n", RECHECK.as_secs());
+    let stale = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
+    let mut recovery = Duration::ZERO;
+    under_attack::run_over(
+        bench,
+        &format!("http://{address}/"),
+        report,
+        &config,
+        &[],
+        |target: &Target<'_>| {
+            let server = target.origin.address;
+            let manifests = [".mpd", ".m3u8", ".m3u8?hls_fmp4"].map(|name| format!("/{FILM}/{name}"));
+            let is_stale = |path: &str| {
+                let response = crate::client::get(server, path);
+                failed.fetch_add(usize::from(response.status != 200), Relaxed);
+                response.headers.contains_key("warning")
+            };
+            for path in &manifests {
+                is_stale(path);
+            }
+            proxy.set(Fault::Down);
+            thread::sleep(2 * RECHECK);
+            let is_over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for _ in 0..CLIENTS {
+                    scope.spawn(|| {
+                        for path in manifests.iter().cycle() {
+                            if is_over.load(Relaxed) {
+                                break;
+                            }
+                            stale.fetch_add(usize::from(is_stale(path)), Relaxed);
+                        }
+                    });
+                }
+                target.at_full_force();
+                let begun = Instant::now();
+                while !target.over() {
+                    if begun.elapsed() > Duration::from_secs(5) {
+                        proxy.set(Fault::Silent);
+                    }
+                    thread::sleep(Duration::from_millis(10));
+                }
+                is_over.store(true, Relaxed);
+                proxy.set(Fault::Nothing);
+                let healed = Instant::now();
+                while is_stale(&manifests[0]) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                recovery = healed.elapsed();
+            });
+        },
+    );
+    let count = |number: &AtomicUsize| number.load(Relaxed) as f64;
+    let note = format!("{} with `Warning`", count(&stale));
+    report.line("manifests that failed", count(&failed), "", Limit::AtMost(0.0), &note);
+    report.line("requests to storage while it is down", count(&proxy.met), "", Limit::AtMost(60.0), "");
+    let seconds = recovery.as_secs_f64();
+    report.line("manifests are current after storage works again", seconds, "s", Limit::AtMost(5.0), "");
 }
 
 /// Returns the path of a segment below a title, and its bytes.

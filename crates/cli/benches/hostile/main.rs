@@ -19,9 +19,12 @@ mod client;
 #[path = "../cache/connection.rs"]
 #[allow(dead_code, reason = "the bench of the caches uses more of it")]
 mod connection;
+mod copied;
 mod cores;
 mod costs;
 mod faulty_storage;
+#[path = "../../tests/it/http2.rs"]
+mod http2;
 mod killed;
 mod media;
 #[path = "../cache/nginx.rs"]
@@ -42,6 +45,7 @@ mod slow;
 mod spinning;
 mod streams;
 mod transfer;
+mod ts_range;
 mod under_attack;
 mod viewer;
 
@@ -69,7 +73,7 @@ impl Bench {
 }
 
 /// Names of the attacks, which docs/hostile.md describes.
-const ROWS: [(&str, Row<Bench>); 13] = [
+const ROWS: [(&str, Row<Bench>); 17] = [
     ("spinning", spinning::run),
     ("silent", silent::run),
     ("faulty_storage", faulty_storage::run),
@@ -82,6 +86,10 @@ const ROWS: [(&str, Row<Bench>); 13] = [
     ("clips", repeated::clips),
     ("files", repeated::files),
     ("unknown", repeated::unknown),
+    ("ts_range", ts_range::run),
+    ("pings", streams::pings),
+    ("copied", copied::run),
+    ("down", faulty_storage::down),
     ("killed", killed::run),
 ];
 

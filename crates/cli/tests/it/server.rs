@@ -46,6 +46,8 @@ impl Server {
         let mut other = None;
         let address = lines
             .map_while(Result::ok)
+            // The first line may state the URL of the storage.
+            .filter(|line| !line.contains(" serves "))
             .find_map(|line| {
                 let url = line.split_once("://")?.1;
                 if let Some(address) = url.strip_suffix("/metrics") {
