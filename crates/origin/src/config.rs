@@ -266,7 +266,8 @@ impl Default for IndexConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
-    /// Memory for the packed indexes of objects and titles.
+    /// Memory for the packed indexes of objects and titles. An eighth of it is for titles whose
+    /// indexes have left memory.
     #[serde(with = "ByteSize")]
     pub index: u64,
     /// Memory for the sample tables of fragments whose `moof` was read along with their media.

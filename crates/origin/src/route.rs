@@ -75,6 +75,17 @@ impl TitleRequest {
         }
     }
 
+    /// Returns the address of the requested manifest, if it is the same in every title of this
+    /// base. That of a clip depends on where the title is cut.
+    pub(crate) fn manifest_address(&self) -> Option<&Address> {
+        match self {
+            Self::Native(address) if address.resource.is_manifest() => {
+                Some(address).filter(|address| address.selection.clip.is_everything())
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the address in a loaded title. `files` holds the 1-based file number of each object.
     pub(crate) fn address<'a>(
         &'a self,

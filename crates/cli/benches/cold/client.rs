@@ -26,14 +26,23 @@ impl Client {
         self.request(path, "Accept-Encoding: gzip\r\n").map(|_| ())
     }
 
+    /// Requests a path that the server refuses.
+    pub(crate) fn get_refusal(&mut self, path: &str, status: u16) -> Result<(), Failure> {
+        self.expect(path, "", status).map(|_| ())
+    }
+
     /// Requests a path and returns the text.
     pub(crate) fn text(&mut self, path: &str) -> Result<String, Failure> {
         let head = self.request(path, "")?;
         Ok(String::from_utf8(self.buffer.split_off(head))?)
     }
 
-    /// Returns the length of the head. Head and body are in the buffer.
     fn request(&mut self, path: &str, headers: &str) -> Result<usize, Failure> {
+        self.expect(path, headers, 200)
+    }
+
+    /// Returns the length of the head. Head and body are in the buffer.
+    fn expect(&mut self, path: &str, headers: &str, status: u16) -> Result<usize, Failure> {
         write!(self.stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")?;
         self.buffer.clear();
         let head = loop {
@@ -43,7 +52,7 @@ impl Client {
             }
         };
         let text = String::from_utf8_lossy(self.buffer.get(..head).unwrap_or_default()).to_ascii_lowercase();
-        if !text.starts_with("http/1.1 200") {
+        if !text.starts_with(&format!("http/1.1 {status}")) {
             return Err(format!("{path}: {text}").into());
         }
         let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());

@@ -82,12 +82,32 @@ pub(crate) fn link(file: &Path, library: &Path, name: &str, count: usize) -> io:
     Ok(())
 }
 
-/// Links a file into a library eight times for each of `count` titles, as renditions of one film.
-pub(crate) fn link_renditions(file: &Path, library: &Path, name: &str, count: usize) -> io::Result<()> {
+/// Links a file into a library several times for each of `count` titles, as renditions of one film.
+pub(crate) fn link_renditions(
+    file: &Path,
+    library: &Path,
+    name: &str,
+    count: usize,
+    renditions: usize,
+) -> io::Result<()> {
     for number in 0..count {
-        for rendition in 1..=8 {
+        for rendition in 1..=renditions {
             fs::hard_link(file, library.join(format!("{}_{rendition}.mp4", title(name, number))))?;
         }
+    }
+    Ok(())
+}
+
+/// Number of pictures in a crowded folder.
+const CROWD: usize = 100_000;
+
+/// Makes folders with a film among many pictures, which are empty.
+pub(crate) fn make_crowded_folders(file: &Path, library: &Path, name: &str, count: usize) -> io::Result<()> {
+    for number in 0..count {
+        let folder = library.join(title(name, number));
+        fs::create_dir(&folder)?;
+        fs::hard_link(file, folder.join("film.mp4"))?;
+        (0..CROWD).try_for_each(|picture| fs::write(folder.join(format!("{picture}.jpg")), ""))?;
     }
     Ok(())
 }

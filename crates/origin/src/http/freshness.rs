@@ -1,6 +1,6 @@
 //! Headers that state how far a response may be trusted to be current.
 
-use crate::{config::CacheControlConfig, observe::metrics::Metrics, title::loaded_title::LoadedTitle};
+use crate::{config::CacheControlConfig, observe::metrics::Metrics, title::checks::Checks};
 use http::{HeaderMap, HeaderValue, header::WARNING};
 use latemux_packager::plan::Class;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,18 +12,18 @@ const STALE: HeaderValue = HeaderValue::from_static("111 - \"Revalidation Failed
 /// cached, because other tracks may give the same segments other bytes.
 pub(crate) fn cache_control(
     configured: &CacheControlConfig,
-    title: &LoadedTitle,
+    checks: &Checks,
     class: Class,
 ) -> Option<HeaderValue> {
-    if title.checks.is_unsettled() {
+    if checks.is_unsettled() {
         return Some(HeaderValue::from_static("no-store"));
     }
     configured.of(class)
 }
 
 /// Warns the client if storage did not confirm the title of a manifest, and counts that.
-pub(crate) fn warn_if_stale(metrics: &Metrics, title: &LoadedTitle, headers: &mut HeaderMap) {
-    if title.checks.is_stale() {
+pub(crate) fn warn_if_stale(metrics: &Metrics, checks: &Checks, headers: &mut HeaderMap) {
+    if checks.is_stale() {
         metrics.stale_manifests.fetch_add(1, Relaxed);
         headers.insert(WARNING, STALE);
     }

@@ -139,15 +139,23 @@ impl Manifests {
         self.memory.watch("manifests", self.making.in_flight.joins())
     }
 
+    /// Returns the manifest at an address of a title, given by its ID, if it is in memory in the
+    /// form that the request needs.
+    pub(crate) fn known(&self, title: u64, address: &Address, request: &Parts) -> Option<Arc<Manifest>> {
+        let key = ManifestKeyRef(title, address, wants_gzip(request));
+        // A manifest that is not there counts as a miss once it is made.
+        self.memory.peek(&key).and_then(|_| self.memory.get(&key))
+    }
+
     /// Returns the manifest at an address of a title, from memory if it is there. It is compressed
-    /// if the client accepts that. A range always refers to the uncompressed text.
+    /// if the client accepts that.
     pub(crate) async fn get(
         &self,
         title: &Arc<LoadedTitle>,
         address: &Address,
         request: &Parts,
     ) -> Result<Arc<Manifest>, Error> {
-        let is_gzip = accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE);
+        let is_gzip = wants_gzip(request);
         if let Some(manifest) = self.memory.get(&ManifestKeyRef(title.id, address, is_gzip)) {
             return Ok(manifest);
         }
@@ -171,6 +179,12 @@ impl Manifests {
         self.memory.insert(key, manifest.clone());
         Ok(manifest)
     }
+}
+
+/// Returns true if a request is for the compressed form of a manifest. A range always refers to the
+/// uncompressed text.
+fn wants_gzip(request: &Parts) -> bool {
+    accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE)
 }
 
 /// The place for the compressed form of a manifest, which is empty until it has been made.

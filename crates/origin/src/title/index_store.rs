@@ -36,7 +36,18 @@ pub(crate) struct PurgeCounts {
 
 /// Returns the part of `memory.index` that is for titles, and for the files they are made of.
 pub(crate) fn memory_of_titles(config: &OriginConfig) -> u64 {
-    config.memory.index - config.memory.index / 8
+    config.memory.index - memory_of_files(config) - memory_of_resting(config)
+}
+
+/// Returns the part of `memory.index` that is for resting titles.
+pub(crate) fn memory_of_resting(config: &OriginConfig) -> u64 {
+    config.memory.index / 8
+}
+
+/// Returns the part of `memory.index` that is for files without a title. Titles in memory count
+/// their files.
+fn memory_of_files(config: &OriginConfig) -> u64 {
+    config.memory.index / 8
 }
 
 /// Largest record that is decoded at once, in bytes. That takes some 50 µs.
@@ -65,8 +76,7 @@ impl IndexStore {
         records: Option<Records>,
         writer: Option<Arc<IndexWriter>>,
     ) -> Self {
-        // Titles in memory count their files. The rest is for files without a title.
-        let capacity = config.memory.index - memory_of_titles(config);
+        let capacity = memory_of_files(config);
         Self {
             indexer,
             writer,

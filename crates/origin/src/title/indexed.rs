@@ -66,7 +66,8 @@ impl IndexedObject {
 /// Bytes of the two reference counts of an `Arc`.
 const ARC: usize = 2 * size_of::<usize>();
 
-fn version_bytes(version: &Version) -> usize {
+/// Returns the bytes of memory that a version alone holds.
+pub(super) fn version_bytes(version: &Version) -> usize {
     version.etag.as_ref().map_or(0, |etag| etag.len())
 }
 

@@ -74,9 +74,16 @@ impl Indexer {
     pub(crate) async fn check_unchanged(&self, file: &IndexedFile) -> Result<(), StorageError> {
         let media = file.parts.iter().filter(|(location, _)| location.is_some());
         let media = media.map(|(_, object)| (&object.source, &object.version));
+        self.check_versions([(&file.file, &file.version)].into_iter().chain(media)).await
+    }
+
+    /// Checks that objects have these versions.
+    pub(crate) async fn check_versions(
+        &self,
+        objects: impl Iterator<Item = (&ObjectRef, &Version)>,
+    ) -> Result<(), StorageError> {
         // Each body is dropped at once. An open body holds a request slot of the storage, for which
         // another of these reads may wait.
-        let objects = [(&file.file, &file.version)].into_iter().chain(media);
         let checks = objects.map(|(object, version)| async move {
             object.storage.read(ReadRequest::head(&object.key, 1).pinned(version)).await.map(drop)
         });

@@ -37,7 +37,7 @@ pub struct LoadedTitle {
     /// Number of this version of the title, unique in this process.
     pub(crate) id: u64,
     /// Comparisons with storage.
-    pub(crate) checks: Checks,
+    pub(crate) checks: Arc<Checks>,
     /// Keys, or the error of all requests for a title whose keys are missing. `None` if the title
     /// is sent clear.
     pub(super) keys: Result<Option<Arc<TitleKeys>>, Error>,

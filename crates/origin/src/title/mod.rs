@@ -21,6 +21,7 @@ pub(crate) mod references;
 pub(crate) mod refused;
 pub(crate) mod renditions;
 pub(crate) mod resolve;
+pub(crate) mod resting;
 pub(crate) mod single_flight;
 pub(crate) mod sources;
 pub(crate) mod storages;

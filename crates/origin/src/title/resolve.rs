@@ -21,7 +21,7 @@ const MAX_PAGES: usize = 20;
 const LIST: &str = ".urlset";
 
 /// Files that make a title.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Resolved {
     /// All tracks of these files, in order: the media file itself, or the files of a comma list.
     Files(Vec<Key>),
@@ -37,6 +37,29 @@ pub(crate) enum Resolved {
     },
     /// The tracks that a server manifest names.
     Manifest { key: Key, manifest: ServerManifest },
+}
+
+impl Resolved {
+    /// Returns the bytes of memory this value alone holds.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let listed = |files: &[(Key, Option<u64>)]| -> usize {
+            files.iter().map(|file| size_of_val(file) + file.0.as_str().len()).sum()
+        };
+        match self {
+            Self::Files(files) => files.iter().map(|key| size_of_val(key) + key.as_str().len()).sum(),
+            Self::Folder(files) => listed(files),
+            Self::Beside { file, texts, .. } => file.as_str().len() + listed(texts),
+            Self::Manifest { key, manifest } => {
+                let elements = manifest.elements.iter().map(|element| {
+                    let texts = [&element.tiles, &element.label, &element.name];
+                    let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+                    let captions = element.captions.as_ref().map_or(0, |captions| size_of_val(&**captions));
+                    size_of_val(element) + element.src.len() + texts + captions
+                });
+                key.as_str().len() + elements.sum::<usize>()
+            }
+        }
+    }
 }
 
 /// Limits of a base.

@@ -8,7 +8,7 @@ use crate::{
     observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
     title::background::spawn_in_turn,
     title::checks::{Checks, Freshness, is_suspect},
-    title::index_store::{IndexStore, PurgeCounts, memory_of_titles},
+    title::index_store::{IndexStore, PurgeCounts, memory_of_resting, memory_of_titles},
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject},
     title::indexer::Indexer,
@@ -19,6 +19,7 @@ use crate::{
     title::references::ObjectRef,
     title::refused::{Refused, weight},
     title::resolve::{ResolveLimits, Resolved, is_list, resolve},
+    title::resting::{RestingTitle, RestingTitles},
     title::single_flight::SingleFlight,
     title::sources::{Sources, check_one_film, is_left_out, usable_sources},
     title::storages::Storages,
@@ -55,18 +56,20 @@ const LIST_LOADS: usize = 8;
 /// Titles kept in memory.
 #[derive(Debug)]
 pub(crate) struct Titles {
-    storage: Arc<dyn Storage>,
-    store: Arc<IndexStore>,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) store: Arc<IndexStore>,
     memory: MemoryCache<String, Arc<LoadedTitle>>,
+    /// What remains of titles that have left this memory.
+    pub(super) resting: RestingTitles,
     loads: SingleFlight<String, Result<Arc<LoadedTitle>, Error>>,
     refused: Refused<String>,
     work: Arc<WorkQueue>,
     problem_lines: LogSampler,
     segment_duration: Duration,
-    limits: ResolveLimits,
-    recheck_after: Duration,
-    stale_if_error: Duration,
-    load_timeout: Duration,
+    pub(super) limits: ResolveLimits,
+    pub(super) recheck_after: Duration,
+    pub(super) stale_if_error: Duration,
+    pub(super) load_timeout: Duration,
     next_id: AtomicU64,
     keys: KeyRules,
 }
@@ -90,6 +93,7 @@ impl Titles {
             memory: MemoryCache::new(memory_of_titles(config), |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
+            resting: RestingTitles::new(memory_of_resting(config)),
             loads: SingleFlight::new(),
             refused: Refused::new(config.recheck_after, |base, (_, error)| base.len() + weight(error)),
             work,
@@ -108,19 +112,36 @@ impl Titles {
         }
     }
 
+    /// Returns the title of a base from memory, if it is fresh enough.
+    pub(crate) fn fresh(&self, base: &str, freshness: Freshness) -> Option<Arc<LoadedTitle>> {
+        let title = self.memory.get(base)?;
+        (title.checks.is_fresh(freshness, self.recheck_after) && !title.wants_keys()).then_some(title)
+    }
+
+    /// Returns true if a title is in memory, fresh or not.
+    pub(super) fn is_loaded(&self, base: &str) -> bool {
+        self.memory.peek(base).is_some()
+    }
+
     /// Returns the title of a base. A title in memory is used if it is fresh enough.
     pub(crate) async fn load(
         self: &Arc<Self>,
         base: &str,
         freshness: Freshness,
     ) -> Result<Arc<LoadedTitle>, Error> {
-        let known = self.memory.get(base);
-        if let Some(title) = &known
-            && title.checks.is_fresh(freshness, self.recheck_after)
-            && !title.wants_keys()
-        {
-            return Ok(title.clone());
+        match self.fresh(base, freshness) {
+            Some(title) => Ok(title),
+            None => self.load_current(base, freshness).await,
         }
+    }
+
+    /// Returns the title of a base that is not in memory, or not fresh enough.
+    pub(crate) async fn load_current(
+        self: &Arc<Self>,
+        base: &str,
+        freshness: Freshness,
+    ) -> Result<Arc<LoadedTitle>, Error> {
+        let known = self.memory.peek(base);
         if known.is_none() {
             self.refused.check(&base.to_owned())?;
         }
@@ -179,7 +200,7 @@ impl Titles {
         if known.checks.has_just_failed(self.recheck_after) {
             return Ok(known);
         }
-        let wait = if known.checks.is_stale() { FAILING_CHECK_WAIT } else { CHECK_WAIT };
+        let wait = check_wait(&known.checks);
         let mut comparison = spawn_in_turn(&self.store.turns, self.load_shared(known.base.clone()));
         let compared = match timeout(wait, &mut comparison).await {
             Ok(compared) => compared,
@@ -200,55 +221,60 @@ impl Titles {
 
     /// Notes that the title of a base could not be compared with storage.
     fn note_failure(&self, base: &str, error: &Error) {
-        let Some(known) = self.memory.peek(base) else { return };
+        let loaded = self.memory.peek(base).map(|title| title.checks.clone());
+        let checks = loaded.or_else(|| Some(self.resting.peek(base)?.checks.clone()));
+        let Some(checks) = checks else { return };
         if error.is_changed() {
-            known.checks.mark_outdated();
+            checks.mark_outdated();
         }
-        if error.is_outage() && known.checks.fail() {
-            tracing::warn!(
-                reason = error.reason(),
-                title = base,
-                "storage does not confirm the title, which is served from memory for up to {:?}: {error}",
-                self.stale_if_error
-            );
+        if error.is_outage() && checks.fail() {
+            self.warn_of_stale(base, error);
         }
+    }
+
+    /// Logs that a title could not be compared with storage.
+    pub(super) fn warn_of_stale(&self, base: &str, error: &Error) {
+        tracing::warn!(
+            reason = error.reason(),
+            title = base,
+            "storage does not confirm the title, which is served from memory for up to {:?}: {error}",
+            self.stale_if_error
+        );
     }
 
     /// Removes a title, the indexes of its files and their cached media. Returns the title's ID if
     /// it was in memory. A load in flight may put its result back.
     pub(crate) async fn purge(&self, base: &str) -> (Vec<u64>, PurgeCounts) {
-        let title = self.forget(base);
-        let mut files = HashSet::new();
-        match &title {
-            Some(title) => files.extend(title.requested_files()),
+        let forgotten = self.forget(base);
+        let mut files: HashSet<_> = forgotten.files().collect();
+        if forgotten.loaded.is_none() {
             // An earlier process may have left indexes and media on disk.
-            None => files.extend(self.files_of(base).await),
+            files.extend(self.files_of(base).await);
         }
         // The title holds the indexes, which name the media to purge.
         let counts = self.purge_files(files).await;
-        (title.iter().map(|title| title.id).collect(), counts)
+        (forgotten.ids().collect(), counts)
     }
 
     /// Does the same for all titles whose base begins with `prefix`, and for all files of the
     /// served storage whose key does, as far as their indexes are in memory or on disk. Without an
     /// index, cached media is never found.
     pub(crate) async fn purge_prefix(&self, prefix: &str) -> (Vec<u64>, PurgeCounts) {
-        let mut titles = Vec::new();
         let mut files = self.store.files_below(prefix).await;
-        for base in self.memory.keys_where(|base| base.starts_with(prefix)) {
-            titles.extend(self.forget(&base));
-        }
-        files.extend(titles.iter().flat_map(|title| title.requested_files()));
+        let mut bases: HashSet<_> = self.resting.bases_below(prefix).into_iter().collect();
+        bases.extend(self.memory.keys_where(|base| base.starts_with(prefix)));
+        let forgotten: Vec<Forgotten> = bases.iter().map(|base| self.forget(base)).collect();
+        files.extend(forgotten.iter().flat_map(Forgotten::files));
         let counts = self.purge_files(files).await;
-        (titles.iter().map(|title| title.id).collect(), counts)
+        (forgotten.iter().flat_map(Forgotten::ids).collect(), counts)
     }
 
-    /// Removes a title from memory, and returns it if it was there.
-    fn forget(&self, base: &str) -> Option<Arc<LoadedTitle>> {
+    /// Removes a title from memory, and returns what was there.
+    fn forget(&self, base: &str) -> Forgotten {
         self.refused.forget(&base.to_owned());
-        let title = self.memory.peek(base)?;
+        let loaded = self.memory.peek(base);
         self.memory.remove(base);
-        Some(title)
+        Forgotten { loaded, resting: self.resting.remove(base) }
     }
 
     async fn purge_files(&self, files: HashSet<ObjectRef>) -> PurgeCounts {
@@ -281,12 +307,16 @@ impl Titles {
 
     /// Returns what metrics show of titles and indexes.
     pub(crate) fn watch(&self) -> impl Iterator<Item = CacheWatch> {
-        [self.memory.watch("titles", self.loads.joins())].into_iter().chain(self.store.watch())
+        let titles = [self.memory.watch("titles", self.loads.joins()), self.resting.watch()];
+        titles.into_iter().chain(self.store.watch())
     }
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let began = Instant::now();
-        let Sources { objects, indexed, files, left_out, chosen } = self.find_sources(base).await?;
+        let resolved = resolve(&*self.storage, base, self.limits).await?;
+        let Sources { objects, indexed, files, left_out, chosen } =
+            self.find_sources(base, &resolved).await?;
+        let is_whole = left_out.is_empty();
         let limit = self.limits.max_files;
         if objects.len() > limit {
             return Err(Error::TooManyObjects { count: objects.len(), limit });
@@ -301,6 +331,9 @@ impl Titles {
         if let Some(known) = known {
             self.store.indexer.forget_values(&objects);
             known.checks.confirm(began);
+            if !self.resting.peek(base).is_some_and(|resting| resting.is_named_by(&resolved)) {
+                self.leave_to_rest(&known, resolved.clone(), is_whole);
+            }
             if known.has_current_keys() {
                 return Ok(known);
             }
@@ -326,7 +359,7 @@ impl Titles {
         let uncarried = problems(&title);
         let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title, &self.problem_lines);
-        let checks = Checks::new(began, is_suspect(&title));
+        let is_suspect = is_suspect(&title);
         let names: Vec<&str> =
             objects.iter().flat_map(|o| [o.source.key.as_str(), o.file.key.as_str()]).collect();
         let keys_before = before.as_ref().and_then(|before| before.keys.as_ref().ok()?.as_deref());
@@ -334,6 +367,9 @@ impl Titles {
         if let Err(error) = &keys {
             tracing::warn!(title = base, reason = error.reason(), "the title cannot be encrypted: {error}");
         }
+        // The manifests of a title that rested are those of the same title.
+        let rested = self.resting.peek(base).filter(|_| before.is_none() && matches!(keys, Ok(None)));
+        let rested = rested.filter(|rested| rested.is_of(&resolved, &indexed));
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
             title: Arc::new(title),
@@ -341,19 +377,36 @@ impl Titles {
             files: files.into(),
             indexed: indexed.into(),
             chosen,
-            id: self.next_id.fetch_add(1, Relaxed),
-            checks,
+            id: rested.map_or_else(|| self.next_id.fetch_add(1, Relaxed), |rested| rested.id),
+            checks: Arc::new(Checks::new(began, is_suspect)),
             keys,
             keys_asked: Instant::now(),
         });
         self.memory.insert(base.to_owned(), loaded.clone());
+        self.leave_to_rest(&loaded, resolved, is_whole);
         self.store.leave_to_title(&loaded.indexed);
         Ok(loaded)
     }
 
-    /// Finds the files that a base names, and indexes them.
-    async fn find_sources(&self, base: &str) -> Result<Sources, Error> {
-        match resolve(&*self.storage, base, self.limits).await? {
+    /// Remembers what is to remain of a title when it leaves memory, see [`RestingTitle`].
+    fn leave_to_rest(&self, title: &LoadedTitle, resolved: Resolved, is_whole: bool) {
+        let may_rest = is_whole && !is_suspect(&title.title) && matches!(title.keys, Ok(None));
+        let resting = if may_rest { RestingTitle::of(title, resolved) } else { None };
+        match resting {
+            Some(resting) => self.resting.insert(&title.base, resting),
+            None => drop(self.resting.remove(&title.base)),
+        }
+    }
+
+    /// Removes a loaded title alone from memory, as if others had needed its place.
+    #[cfg(test)]
+    pub(super) fn forget_loaded(&self, base: &str) -> bool {
+        self.memory.remove(base)
+    }
+
+    /// Indexes the files that a base names.
+    async fn find_sources(&self, base: &str, resolved: &Resolved) -> Result<Sources, Error> {
+        match resolved {
             Resolved::Files(files) => usable_sources(self.load_list(files).await),
             Resolved::Folder(files) => {
                 let loaded = self.load_files(files.iter().cloned()).await;
@@ -363,14 +416,15 @@ impl Titles {
             }
             Resolved::Beside { file, texts, problem } => {
                 // Text alone would be another title.
-                let media = self.store.current(&self.store.indexer.references.served(file), None).await?;
+                let media =
+                    self.store.current(&self.store.indexer.references.served(file.clone()), None).await?;
                 let mut all = vec![Ok(media)];
-                all.extend(self.load_files(texts.into_iter()).await);
+                all.extend(self.load_files(texts.iter().cloned()).await);
                 let mut sources = usable_sources(all)?;
-                sources.left_out.extend(problem);
+                sources.left_out.extend(problem.clone());
                 Ok(sources)
             }
-            Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await,
+            Resolved::Manifest { key, manifest } => manifest_sources(&self.store, key, manifest).await,
         }
     }
 
@@ -386,8 +440,8 @@ impl Titles {
 
     /// Indexes the files of a list, a few at a time, up to the first that storage does not deliver:
     /// the title fails then, whatever the others hold.
-    async fn load_list(&self, files: Vec<Key>) -> Vec<Result<Arc<IndexedFile>, Error>> {
-        let files = files.into_iter().map(|key| self.store.indexer.references.served(key));
+    async fn load_list(&self, files: &[Key]) -> Vec<Result<Arc<IndexedFile>, Error>> {
+        let files = files.iter().map(|key| self.store.indexer.references.served(key.clone()));
         let files: Vec<_> = files.collect();
         // A file that is known to be missing fails the title before any other is looked for.
         let mut known = files.iter().filter_map(|file| self.store.check_refused(file).err());
@@ -405,6 +459,32 @@ impl Titles {
             }
         }
         loaded
+    }
+}
+
+/// Returns the longest time that a request waits for a comparison of a known title.
+pub(super) fn check_wait(checks: &Checks) -> Duration {
+    if checks.is_stale() { FAILING_CHECK_WAIT } else { CHECK_WAIT }
+}
+
+/// What was in memory of a title that was removed.
+struct Forgotten {
+    loaded: Option<Arc<LoadedTitle>>,
+    resting: Option<Arc<RestingTitle>>,
+}
+
+impl Forgotten {
+    /// Returns the numbers by which the manifests of the title are found.
+    fn ids(&self) -> impl Iterator<Item = u64> + use<> {
+        let resting = self.resting.as_ref().map(|title| title.id);
+        let loaded = self.loaded.as_ref().map(|title| title.id);
+        loaded.into_iter().chain(resting.filter(|id| loaded != Some(*id)))
+    }
+
+    /// Returns the requested files.
+    fn files(&self) -> impl Iterator<Item = ObjectRef> {
+        let loaded = self.loaded.iter().flat_map(|title| title.requested_files());
+        loaded.chain(self.resting.iter().flat_map(|title| title.files()))
     }
 }
 
