@@ -32,8 +32,8 @@ const CHECK = 16384;
 const OVERLAP = 0.1;
 
 /**
- * Bytes per second of the links in edge.toml and slow.toml, and the bytes that pass at once after a
- * pause.
+ * Bytes per second of the links in edge.toml, bucket.toml and slow.toml, and the bytes that pass at
+ * once after a pause.
  */
 const RATE = 100e6 / 8;
 const SLOW_RATE = 8e6 / 8;
@@ -437,13 +437,13 @@ async function main() {
   const canMakeHosts =
     spawnSync("unshare", ["--map-root-user", "--net", "--mount", "--pid", "--fork", "sh", "-c", open]).status === 0;
   const failures = [];
-  if (canMakeHosts) failures.push(...(await check(binary, "hosts", content, ["edge", "slow", "warm", "back-ends", "titles", "far"], 122)));
+  if (canMakeHosts) failures.push(...(await check(binary, "hosts", content, ["edge", "bucket", "slow", "warm", "back-ends", "titles", "far"], 124)));
   else console.log("lab-quick: SKIPPED: hosts: network namespaces cannot be made");
   // Without hosts, all cells are measured over the loopback, else some of them.
   failures.push(
     ...(canMakeHosts
       ? await check(binary, "loopback", content, ["back-ends", "titles", "far"], 16, ["--only", "format=dash"])
-      : await check(binary, "loopback", content, ["edge", "slow", "warm", "back-ends", "titles", "far"], 121)),
+      : await check(binary, "loopback", content, ["edge", "bucket", "slow", "warm", "back-ends", "titles", "far"], 123)),
   );
   if (canMakeHosts) failures.push(...(await players(binary, "hosts", content)));
   failures.push(...(await players(binary, "loopback", content, canMakeHosts ? ["--only", "setup=n-single"] : [])));

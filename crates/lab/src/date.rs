@@ -23,7 +23,7 @@ pub(crate) fn date(time: u64) -> String {
     formatted(time, "%Y-%m-%d")
 }
 
-/// Returns a time in seconds since 1970 as RFC 3339 states it, such as `2026-11-24T20:46:05Z`.
+/// Formats a time in seconds since 1970 by RFC 3339, such as `2026-11-24T20:46:05Z`.
 pub(crate) fn date_time(time: u64) -> String {
     formatted(time, "%Y-%m-%dT%H:%M:%SZ")
 }

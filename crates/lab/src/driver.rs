@@ -13,13 +13,13 @@ pub use series::Tcp;
 
 use crate::{
     Error, content,
-    function::Function,
+    function::{Function, is_bucket},
     graph::Graph,
     machine::ProcessorTime,
     nbmp::{Task, Workflow},
     plan::{Cell, Planned},
     process::{Identity, Process, last_line},
-    task::Part,
+    task::{Part, has_gateway},
 };
 use latemux_link::network::Enclosure;
 use processors::Division;
@@ -113,8 +113,12 @@ impl Driver<'_> {
                 format!("'{}' has the parameter '{name}', which needs {needs}", node.id)
             };
             let cores = node.parameters.get("cores").and_then(|cores| cores.parse::<usize>().ok());
+            let is_gateway = node.function == Function::Storage && is_bucket(&node.parameters);
             match node.function.needs_hosts(&node.parameters) {
                 Some(name) if self.enclosure.is_none() => Some(reason(name, "hosts")),
+                _ if is_gateway && !has_gateway() => {
+                    Some(reason("kind", "versitygw, which is not installed"))
+                }
                 _ => cores
                     .filter(|cores| *cores > processors)
                     .map(|cores| reason("cores", &format!("{cores} processors"))),

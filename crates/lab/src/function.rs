@@ -23,7 +23,7 @@ pub(crate) const MAX_COPIES: u64 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Function {
-    /// nginx over the files of a title.
+    /// nginx over the files of a title, or over a gateway that makes them a bucket.
     Storage,
     /// `latemux serve`.
     Origin,
@@ -98,12 +98,13 @@ impl Function {
         match self {
             Self::Storage => &[
                 ("content", Path, true),
-                ("kind", OneOf(&["nginx"]), false),
+                ("kind", OneOf(&["nginx", "versitygw"]), false),
                 ("index", OneOf(&["stored", "absolute"]), false),
                 ("copies", Count, false),
             ],
             Self::Origin => &[
                 ("config", Text, true),
+                ("storage", OneOf(&["http", "s3"]), false),
                 ("segment-duration", Duration, false),
                 ("cache-memory", CacheSize, false),
                 ("cores", Count, false),
@@ -208,8 +209,23 @@ impl Function {
         if self == Self::Load && stated("passes").is_some() && stated("kind") != Some("list") {
             return Err(Error::invalid("passes are those of a list: they need the kind list"));
         }
+        // A signature holds the path that the origin asked for.
+        let rewrites = ["copies", "index"].into_iter().find(|name| parameters.contains_key(*name));
+        if let Some(name) = rewrites.filter(|_| self == Self::Storage && is_bucket(parameters)) {
+            return Err(Error::invalid(format!("a storage of the kind versitygw has no parameter '{name}'")));
+        }
         if self == Self::Load { load::check(parameters) } else { Ok(()) }
     }
+}
+
+/// Returns true if the parameters of a storage make it a bucket.
+pub(crate) fn is_bucket(storage: &Parameters) -> bool {
+    storage.get("kind").is_some_and(|kind| kind == "versitygw")
+}
+
+/// Returns true if the parameters of an origin make it read a bucket.
+pub(crate) fn reads_bucket(origin: &Parameters) -> bool {
+    origin.get("storage").is_some_and(|storage| storage == "s3")
 }
 
 /// Returns the number of times that a player starts.
@@ -296,6 +312,9 @@ mod tests {
         assert_eq!(check(Function::Storage, &copied[..2]), Ok(()));
         assert_eq!(check(Function::Storage, &copied), Ok(()));
         refused(Function::Storage, &[("content", "t"), ("copies", "1001")], "copies must be from 1 to 1000");
+        let bucket = [("content", "t"), ("kind", "versitygw"), ("copies", "2")];
+        assert_eq!(check(Function::Storage, &bucket[..2]), Ok(()));
+        refused(Function::Storage, &bucket, "a storage of the kind versitygw has no parameter 'copies'");
         let count = |count| [("kind", "list"), ("format", "hls"), ("title", "t"), ("connections", count)];
         assert_eq!(check(Function::Load, &count("50")), Ok(()));
         for wrong in ["0", "-1", "many", "1000001"] {

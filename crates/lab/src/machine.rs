@@ -22,7 +22,7 @@ pub struct Machine {
     pub kernel: String,
     /// The version of latemux.
     pub latemux: String,
-    /// The way in which hosts are made: `hosts` or `loopback`.
+    /// The mode of `--net`: `hosts` or `loopback`.
     pub net: String,
     /// The dates on which measurements began (UTC). Files of earlier versions do not state them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

@@ -8,6 +8,8 @@ const SERVER: &str = include_str!("../../../lab/nginx/server.conf");
 const STORAGE: &str = include_str!("../../../lab/nginx/storage.conf");
 /// Index MP4s from another folder.
 const INDEXES: &str = include_str!("../../../lab/nginx/indexes.conf");
+/// Requests that are passed on to a bucket.
+const BUCKET: &str = include_str!("../../../lab/nginx/bucket.conf");
 /// The same files under several names.
 const COPIES: &str = include_str!("../../../lab/nginx/copies.conf");
 /// The servers that a proxy requests from.
@@ -41,6 +43,12 @@ pub fn storage(
     let indexes = indexes.map_or_else(String::new, |indexes| at(INDEXES, indexes));
     let copies = if copied { COPIES } else { "" };
     frame(folder, listen, "", &(at(STORAGE, root) + copies + &indexes))
+}
+
+/// Returns the configuration of a proxy that passes requests on to a gateway to a bucket, and
+/// counts them.
+pub fn bucket(folder: &Path, listen: &[SocketAddr], gateway: SocketAddr) -> String {
+    frame(folder, listen, &next(&format!("    server {gateway};"), true), &connected(BUCKET, true))
 }
 
 /// Returns the configuration of a cache in front of `upstream`, or `None` for an unknown mode.
@@ -104,6 +112,7 @@ mod tests {
         let mut all = vec![
             storage(folder, &listen, root, Some(folder), true),
             balance(folder, &listen, &[at(2)], true),
+            bucket(folder, &listen, at(2)),
         ];
         for (mode, _) in MODES {
             all.push(cache(folder, &listen, at(2), mode, mode == "off").unwrap());
@@ -112,7 +121,7 @@ mod tests {
             assert!(!text.contains('@') && !text.contains("tcp_nopush on"), "{text}");
             assert!(text.contains("listen 127.0.0.1:1 ") && text.contains("listen 127.0.0.1:3 "), "{text}");
         }
-        assert!(all[2].contains("Connection \"\"") && all[3].contains("Connection close"));
+        assert!(all[3].contains("Connection \"\"") && all[4].contains("Connection close"));
         assert_eq!(cache(folder, &listen, at(2), "all", true), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Plans: the cells of experiments, their order, time and disk.
 
+mod buckets;
 mod copies;
 mod estimate;
 mod extent;
@@ -363,7 +364,9 @@ fn graph(
     if setup.copy_per_connection {
         copies::for_connections(&mut nodes);
     }
-    Graph::new(nodes, connections)
+    let graph = Graph::new(nodes, connections)?;
+    buckets::check(&graph)?;
+    Ok(graph)
 }
 
 /// Replaces the load of a set-up by another client, which is then called like its function.

@@ -1,5 +1,6 @@
 //! One function of a workflow as a process.
 
+mod gateway;
 mod index;
 mod link;
 mod load;
@@ -8,6 +9,8 @@ mod place;
 mod player;
 mod sources;
 
+pub(crate) use gateway::is_installed as has_gateway;
+use gateway::{Gateway, read_bucket};
 pub(crate) use part::{Carried, wall_clock};
 pub use part::{Part, Response};
 pub(crate) use place::LOAD;
@@ -20,7 +23,7 @@ pub use sources::{Counters, Sources};
 
 use crate::{
     Error, content,
-    function::Function,
+    function::{Function, is_bucket, reads_bucket},
     http::{self, Authority},
     machine::first_processors,
     nbmp,
@@ -31,6 +34,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    slice,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::sleep,
     time::{Duration, Instant},
@@ -114,6 +118,15 @@ fn serve(
         _ => None,
     };
     let admin = readings.as_ref().map(|readings| readings.admin);
+    let gateway = match task.function == Function::Storage && is_bucket(&task.parameters) {
+        true => Some(Gateway::start(&place.content.join(parameter(task, "content")), &own, stop)?),
+        false => None,
+    };
+    // nginx in front of a gateway counts requests as it does in front of files.
+    let inputs = gateway.as_ref().map_or(inputs, |gateway| slice::from_ref(&gateway.address));
+    if let Some(gateway) = &gateway {
+        gateway.process.record(&place.folder);
+    }
     let mut process = Process::start(&mut server(task, inputs, outputs, admin, place)?)?;
     process.record(&place.folder);
     let has_begun = || process.ended().is_some() || outputs.iter().all(|output| http::answers(*output));
@@ -173,6 +186,9 @@ fn server(
                 _ => None,
             };
             read_once(&root).map_err(|error| Error::file(&root, &error))?;
+            if let [gateway] = inputs {
+                return nginx(&own, nginx::bucket(&own, outputs, *gateway));
+            }
             let copied = task.parameters.contains_key("copies");
             nginx::storage(&own, outputs, &root, indexes.as_deref(), copied)
         }
@@ -183,14 +199,19 @@ fn server(
                 .ok_or_else(|| Error::invalid("the cache's mode is unknown"))?
         }
     };
+    nginx(&own, configuration)
+}
+
+/// Returns the command of nginx with a configuration, whose files are in the folder `own`.
+fn nginx(own: &Path, configuration: String) -> Result<Command, Error> {
     let file = own.join("nginx.conf");
     fs::write(&file, configuration).map_err(|error| Error::file(&file, &error))?;
     let errors = own.join("error.log");
     // Takes a block, so that nginx can report a full disk.
     fs::write(&errors, "\n").map_err(|error| Error::file(&errors, &error))?;
     let mut command = command(&nginx_program());
-    command.arg("-p").arg(&own).arg("-e").arg(errors).arg("-c").arg(&file);
-    Ok(quiet(command, &own))
+    command.arg("-p").arg(own).arg("-e").arg(errors).arg("-c").arg(&file);
+    Ok(quiet(command, own))
 }
 
 /// Reads all files below a folder, so that they are in the page cache, and the disk of this machine
@@ -237,7 +258,14 @@ fn origin(
         }
         None => command(&place.latemux),
     };
-    command.args(["serve", &format!("http://{input}/"), "--listen", &listen.to_string(), "--config"]);
+    command.arg("serve");
+    match reads_bucket(&task.parameters) {
+        true => read_bucket(&mut command, input),
+        false => {
+            command.arg(format!("http://{input}/"));
+        }
+    }
+    command.args(["--listen", &listen.to_string(), "--config"]);
     command.arg(&file).env("LATEMUX_LOG", "warn,access=off");
     for name in ["segment-duration", "cache-memory"] {
         if let Some(value) = task.parameters.get(name) {

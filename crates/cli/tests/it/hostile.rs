@@ -41,7 +41,8 @@ loading = "32MiB"
 "#;
 /// Resident memory beyond the budgets and a tenth of them.
 const BESIDE_BUDGETS: u64 = 64 << 20;
-/// Most memory that a file below 1 MB takes. Such a title is made alone if `memory.loading` is less.
+/// Most memory that a file below 1 MB takes. Such a title is made alone if `memory.loading` is
+/// less.
 const ONE_FILE: u64 = 64 << 20;
 /// Path of the title that the viewer plays.
 const FILM: &str = "film.mp4";

@@ -339,6 +339,7 @@ fn a_run_that_was_interrupted_leaves_nothing() {
 }
 
 fn interrupt(lab: &Lab) {
+    let before = interfaces();
     let run = lab.start();
     lab.wait_until("an origin", |lab| {
         lab.processes().iter().any(|(_, command)| command.contains("--listen"))
@@ -348,6 +349,7 @@ fn interrupt(lab: &Lab) {
     assert!(!out.status.success());
     assert_eq!(lab.processes(), Vec::new());
     assert!(!lab.out().join("work").exists());
+    assert_eq!(interfaces(), before);
 }
 
 #[test]
@@ -375,6 +377,32 @@ chain = [
 ]
 ";
 
+/// Returns the command of a run by a user who may not make network namespaces: there is a limit of
+/// 0 in a user namespace.
+fn without_rights(lab: &Lab) -> Command {
+    let own = lab.command();
+    let mut command = Command::new(own.get_program());
+    if Enclosure::check().is_ok() {
+        command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "sh", "-c"]);
+        command.arg("echo 0 >/proc/sys/user/max_net_namespaces; exec \"$@\"").arg("sh");
+        command.arg(own.get_program());
+    }
+    command.args(own.get_args());
+    command
+}
+
+#[test]
+fn without_rights_a_run_on_hosts_is_refused_before_anything_starts() {
+    let Some(mut lab) = Lab::new("auto") else { return };
+    lab.net = "hosts";
+    let out = without_rights(&lab).output().unwrap();
+    let error = String::from_utf8(out.stderr).unwrap();
+    assert!(!out.status.success() && error.lines().count() == 1, "{error}");
+    assert!(error.contains("namespace"), "{error}");
+    assert!(!lab.out().exists());
+}
+
 #[test]
 fn without_rights_a_run_is_loopback_and_lists_the_cells_that_it_skips() {
     let Some(lab) = Lab::new("auto") else { return };
@@ -384,16 +412,7 @@ fn without_rights_a_run_is_loopback_and_lists_the_cells_that_it_skips() {
         .replace("'n-single'", "'near'")
         .replace("['none', 'same', 'hls']", "['none']");
     fs::write(lab.folder.path().join("lab/experiments/counts.toml"), lossy).unwrap();
-    let own = lab.command();
-    let mut command = Command::new(own.get_program());
-    if Enclosure::check().is_ok() {
-        // A user who may not make network namespaces: a limit of 0 in a user namespace.
-        command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "sh", "-c"]);
-        command.arg("echo 0 >/proc/sys/user/max_net_namespaces; exec \"$@\"").arg("sh");
-        command.arg(own.get_program());
-    }
-    let out = command.args(own.get_args()).output().unwrap();
+    let out = without_rights(&lab).output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success(), "{text} {}", String::from_utf8_lossy(&out.stderr));
     let [mode, skipped, measured] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };

@@ -211,6 +211,23 @@ fn one_workflow_runs_at_a_time_and_ends_when_it_is_deleted() {
     assert_eq!(lab.processes(), Vec::new());
 }
 
+/// An engine that is killed can end nothing itself.
+#[test]
+fn an_engine_that_is_killed_leaves_no_process() {
+    let Some(mut lab) = lab("duration = '120s'") else { return };
+    lab.net = "loopback";
+    let planned = document(&lab);
+    make_title(&lab);
+    let mut engine = Engine::start(&lab);
+    assert_eq!(engine.ask("POST", "/v2/workflows", &planned).status, 201);
+    lab.wait_until("three tasks", |lab| {
+        lab.processes().iter().filter(|(_, command)| command.contains("task")).count() >= 3
+    });
+    engine.child.kill().unwrap();
+    engine.child.wait().unwrap();
+    lab.wait_until("no process", |lab| lab.processes().is_empty());
+}
+
 /// Makes the title of a library, with a run of its own.
 fn make_title(lab: &Lab) {
     let path = lab.folder.path().join("lab/experiments/counts.toml");

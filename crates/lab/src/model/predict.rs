@@ -18,7 +18,7 @@ use crate::{
     function::{Function, Parameters},
 };
 
-/// The bytes that the origin reads at the start of an MP4, in search of its `moov`.
+/// The bytes that the origin reads at the start of an MP4 or an index MP4, in search of its `moov`.
 const START: u64 = 64 << 10;
 
 /// The bytes that the origin reads at the start of a media file, to check that an index MP4 belongs
@@ -209,7 +209,11 @@ fn index(layout: Layout, kept: Kept, files: &Files) -> (u64, u64) {
     let sum = |of: &dyn Fn(&MediaFile) -> u64| files.media.iter().map(of).sum::<u64>();
     let checks = sum(&|file| CHECK.min(file.size));
     let (requests, bytes) = match layout.is_indexed() {
-        true => (2 * count, checks + sum(&|file| file.index)),
+        true => {
+            // A longer index MP4 takes a second read.
+            let reads = sum(&|file| 1 + u64::from(file.index > START));
+            (reads + count, checks + sum(&|file| file.index))
+        }
         // `moov` is at the end.
         false => (2 * count, sum(&|file| START.min(file.size) + file.moov)),
     };

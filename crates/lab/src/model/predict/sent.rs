@@ -3,37 +3,29 @@
 
 use super::{Files, Samples};
 
-/// The bytes that a format adds to samples.
-struct Overhead {
-    /// For each segment.
-    segment: u64,
-    /// For each sample of the video.
-    video: u64,
-    /// For each sample of the audio.
-    audio: u64,
-}
+/// The bytes that DASH and Smooth Streaming add to a segment: the `moof` and the head of the
+/// `mdat`, and the `styp` (DASH) or the `tfxd` (Smooth Streaming).
+const SEGMENT: u64 = 134;
+
+/// The bytes that they add to a frame of the video: its size and its offset of composition.
+const VIDEO_FRAME: u64 = 8;
+
+/// The bytes that they add to a frame of the audio: its size.
+const AUDIO_FRAME: u64 = 4;
 
 /// Returns the bytes of all segments of a format, for a client that gets the video of the largest
 /// file, and the audio of the first one. Returns `None` for fragmented files, whose `moov` lists no
-/// samples, and for TS, which packs several samples of audio together.
+/// samples, and for TS and HDS, whose segments are not derived.
 ///
 /// Frames are assumed to be reordered, and to have different sizes.
 pub fn sent(format: &str, files: &Files, segments: u64) -> Option<u64> {
-    let overhead = match format {
-        // `styp`, `moof` and the head of `mdat`; of each sample the size, and of video the offset
-        // of composition.
-        "dash" => Overhead { segment: 134, video: 8, audio: 4 },
-        // No `styp` and no `tfdt`, but a `tfxd` with the times.
-        "smooth" => Overhead { segment: 134, video: 8, audio: 4 },
-        _ => return None,
-    };
     let video = files.media.iter().max_by_key(|file| file.samples)?.tracks.video;
     let audio = files.media.first()?.tracks.audio;
-    if video.count == 0 || audio.count == 0 {
+    if !matches!(format, "dash" | "smooth") || video.count == 0 || audio.count == 0 {
         return None;
     }
     let of = |samples: Samples, each: u64| samples.bytes + samples.count * each;
-    Some(segments * overhead.segment + of(video, overhead.video) + of(audio, overhead.audio))
+    Some(segments * SEGMENT + of(video, VIDEO_FRAME) + of(audio, AUDIO_FRAME))
 }
 
 #[cfg(test)]

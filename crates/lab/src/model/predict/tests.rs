@@ -109,6 +109,13 @@ fn segments_cost_what_was_counted() {
         assert!((0.98..=1.02).contains(&ratio), "{count} {layout} {format} {modes:?}: {ratio}");
         assert!(load.has_bytes(count));
     }
+    // An index MP4 of more than 64 KiB takes two reads.
+    let long = MediaFile { index: 200_875, ..files(2, Layout::IndexedMp4).media[0] };
+    let files_of_long = Files { ism: 1180, media: vec![long] };
+    for ((config, modes), requests) in SETUPS.into_iter().zip([5, 4, 2, 1]) {
+        let load = load(config, modes, &[("kind", "single"), ("requests", "1")]).unwrap();
+        assert_eq!(load.cost(&files_of_long, 7).requests, requests, "{modes:?}");
+    }
     // One file: the counts of the tests of set-ups, and of five files those of docs/experiments.md.
     for (count, each) in [(1, [4, 3, 2, 1]), (5, [12, 11, 6, 1])] {
         let file = files(2, Layout::IndexedMp4).media[0];
