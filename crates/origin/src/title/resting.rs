@@ -64,7 +64,7 @@ impl RestingObject {
         }
     }
 
-    fn is_of(&self, is_file: bool, object: &IndexedObject) -> bool {
+    fn describes(&self, is_file: bool, object: &IndexedObject) -> bool {
         let is_same_place = match &self.elsewhere {
             None => is_file,
             Some(known) => !is_file && known.0 == object.source && known.1 == object.version,
@@ -81,12 +81,12 @@ impl RestingFile {
         Self { file: file.file.clone(), version: file.version.clone(), objects: objects.collect() }
     }
 
-    fn is_of(&self, file: &IndexedFile) -> bool {
+    fn describes(&self, file: &IndexedFile) -> bool {
         let mut objects = self.objects.iter().zip(&file.parts);
         self.file == file.file
             && self.version == file.version
             && self.objects.len() == file.parts.len()
-            && objects.all(|(own, (place, object))| own.is_of(place.is_none(), object))
+            && objects.all(|(own, (place, object))| own.describes(place.is_none(), object))
     }
 
     fn heap_bytes(&self) -> usize {
@@ -104,7 +104,7 @@ impl RestingFile {
 }
 
 impl RestingTitle {
-    /// Returns what remains of a title, which was made of the files that its base named. Returns
+    /// Creates the record of a loaded title, whose base named the files in `resolved`. Returns
     /// `None` if storage does not state a version for each of them.
     pub(super) fn of(title: &LoadedTitle, resolved: Resolved) -> Option<Self> {
         let files = title.indexed.iter().map(|file| RestingFile::new(file)).collect();
@@ -119,10 +119,10 @@ impl RestingTitle {
     }
 
     /// Returns true if the title was made of these files.
-    pub(super) fn is_of(&self, resolved: &Resolved, files: &[Arc<IndexedFile>]) -> bool {
+    pub(super) fn was_made_of(&self, resolved: &Resolved, files: &[Arc<IndexedFile>]) -> bool {
         self.resolved == *resolved
             && self.files.len() == files.len()
-            && self.files.iter().zip(files).all(|(own, file)| own.is_of(file))
+            && self.files.iter().zip(files).all(|(own, file)| own.describes(file))
     }
 
     /// Returns the requested files.
@@ -154,7 +154,7 @@ impl RestingTitle {
 #[derive(Debug)]
 pub(super) struct RestingTitles {
     memory: MemoryCache<String, Arc<RestingTitle>>,
-    /// Comparisons with storage, by the address of the record in memory. Each returns true if the
+    /// Comparisons with storage, by the place of the record in memory. Each returns true if the
     /// title is unchanged.
     comparisons: SingleFlight<usize, Result<bool, Error>>,
 }
@@ -198,9 +198,9 @@ impl Titles {
         if self.is_loaded(base) { None } else { self.resting.memory.get(base) }
     }
 
-    /// Returns true if manifests of a resting title may be served: it was compared with storage a
-    /// short time ago, or is now. If storage fails or is slow, it may be served for as long as a
-    /// loaded title. Returns false if it must be loaded.
+    /// Returns true if storage confirmed a resting title recently, or confirms it now: its
+    /// manifests may be served. If storage fails or is slow, they may be served for as long as
+    /// those of a loaded title. Returns false if the title must be loaded.
     ///
     /// # Errors
     /// The failure of storage, if the title may not be served for longer.
@@ -235,8 +235,8 @@ impl Titles {
         if may_be_stale { Ok(true) } else { Err(error) }
     }
 
-    /// Compares a resting title with storage, together with other requests for it. If it is not
-    /// unchanged, it is forgotten, unless storage fails.
+    /// Compares a resting title with storage, together with other requests for it. Removes its
+    /// record if the title has changed or is gone, but not if storage fails.
     fn compare_shared(
         self: &Arc<Self>,
         base: String,

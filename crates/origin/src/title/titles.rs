@@ -369,7 +369,7 @@ impl Titles {
         }
         // The manifests of a title that rested are those of the same title.
         let rested = self.resting.peek(base).filter(|_| before.is_none() && matches!(keys, Ok(None)));
-        let rested = rested.filter(|rested| rested.is_of(&resolved, &indexed));
+        let rested = rested.filter(|rested| rested.was_made_of(&resolved, &indexed));
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
             title: Arc::new(title),
