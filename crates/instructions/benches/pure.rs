@@ -13,7 +13,7 @@
 use bytes::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use latemux_index::{
-    Title,
+    IndexError, Title,
     locate::fragment_reader::{FragmentReader, FragmentStep},
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::fragment_samples::{FragmentSamples, NoFragments},
@@ -22,7 +22,7 @@ use latemux_index::{
 };
 use latemux_isobmff::movie::Movie;
 use latemux_packager::{
-    Address, Plan, Planned, Resource,
+    Address, PackError, Plan, Planned, Resource,
     address::{DashTemplate, HlsContainer},
     plan,
     segment::smooth,
@@ -30,6 +30,7 @@ use latemux_packager::{
     text_file,
 };
 use latemux_testmedia::{
+    hostile::{HostileFile, costly},
     origin::{Origin, Response, index},
     rewrite::{looped, looped_head},
     subtitles::two_hours,
@@ -315,6 +316,43 @@ fn iframe_playlist((title, name): (Title, TrackName)) -> (Title, Planned) {
     (title, playlist)
 }
 
+/// Returns one of the most costly files below 1 MB.
+fn costly(name: &str) -> Bytes {
+    let (_, recipe) = costly::recipes().into_iter().find(|(known, _)| *known == name).unwrap();
+    HostileFile::from_bytes(&recipe).write().into()
+}
+
+/// A title with one of its manifests, or the errors that refuse them.
+type Costly = Result<(Title, Result<Planned, PackError>), IndexError>;
+
+// Indexes a file and makes its title and the manifest that costs the most. docs/hostile.md lists
+// the time and memory that this takes.
+#[library_benchmark]
+#[bench::bare(costly("bare"), "dash")]
+#[bench::boundaries(costly("boundaries"), "dash")]
+#[bench::cues(costly("cues"), "dash")]
+#[bench::rates(costly("rates"), "dash")]
+#[bench::runs(costly("runs"), "dash")]
+#[bench::sync(costly("sync"), "iframes")]
+#[bench::tracks(costly("tracks"), "dash")]
+fn costly_file(object: Bytes, manifest: &str) -> (Bytes, Costly) {
+    let title = index(&object).and_then(|index| Title::new(vec![Arc::new(index)], TARGET));
+    let made = title.map(|title| {
+        let longest = title.tracks().iter().max_by_key(|track| track.segment_count()).unwrap().name.clone();
+        let resource = match manifest {
+            "dash" => Resource::DashManifest(DashTemplate::Time),
+            "hls" => Resource::HlsMultivariant(HlsContainer::Auto),
+            "smooth" => Resource::SmoothManifest,
+            "playlist" => Resource::HlsPlaylist(vec![longest], HlsContainer::Auto),
+            "iframes" => Resource::HlsIFramePlaylist(longest, HlsContainer::Auto),
+            other => panic!("no manifest {other}"),
+        };
+        let planned = plan(&title, &Address::new("x", resource), &NoFragments);
+        (title, planned)
+    });
+    (object, black_box(made))
+}
+
 fn url() -> String {
     let (origin, _) = segment(MUXED, "init");
     let video = origin.names(TrackKind::Video)[0].clone();
@@ -345,7 +383,8 @@ library_benchmark_group!(
         first_mpd,
         first_hls,
         ends_planned,
-        iframe_playlist
+        iframe_playlist,
+        costly_file
     ]
 );
 main!(
