@@ -325,8 +325,8 @@ fn costly(name: &str) -> Bytes {
 /// A title with one of its manifests, or the errors that refuse them.
 type Costly = Result<(Title, Result<Planned, PackError>), IndexError>;
 
-// Indexes a file and makes its title and the manifest that costs the most. docs/hostile.md lists
-// the time and memory that this takes.
+// Indexes a file and makes its title and the manifest that costs the most. docs/limits.md states
+// the time and memory that the worst of them takes.
 #[library_benchmark]
 #[bench::bare(costly("bare"), "dash")]
 #[bench::boundaries(costly("boundaries"), "dash")]
