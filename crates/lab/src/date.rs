@@ -1,21 +1,12 @@
 //! Dates of measurements, in UTC.
 
 use chrono::DateTime;
-use std::{
-    fs,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the time in whole seconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "results state when they were measured")]
 pub(crate) fn now() -> u64 {
-    seconds(SystemTime::now())
-}
-
-/// Returns the time in seconds since 1970 at which a file was last written, if there is one.
-pub(crate) fn of_file(path: &Path) -> Option<u64> {
-    fs::metadata(path).ok()?.modified().ok().map(seconds)
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Returns the date of a time in seconds since 1970, such as `2026-11-24`.
@@ -26,10 +17,6 @@ pub(crate) fn date(time: u64) -> String {
 /// Formats a time in seconds since 1970 by RFC 3339, such as `2026-11-24T20:46:05Z`.
 pub(crate) fn date_time(time: u64) -> String {
     formatted(time, "%Y-%m-%dT%H:%M:%SZ")
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn formatted(time: u64, form: &str) -> String {
@@ -46,7 +33,5 @@ mod tests {
         assert_eq!(date(1_795_553_165), "2026-11-24");
         assert_eq!(date_time(1_795_553_165), "2026-11-24T20:46:05Z");
         assert_eq!((date(0), date(u64::MAX)), ("1970-01-01".to_owned(), String::new()));
-        assert_eq!(of_file(Path::new("/nowhere")), None);
-        assert!(of_file(Path::new("/proc/self/stat")).is_some_and(|time| time <= now()));
     }
 }

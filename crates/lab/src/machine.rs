@@ -24,7 +24,7 @@ pub struct Machine {
     pub latemux: String,
     /// The mode of `--net`: `hosts` or `loopback`.
     pub net: String,
-    /// The dates on which measurements began (UTC). Files of earlier versions do not state them.
+    /// The dates on which measurements began (UTC).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub dates: BTreeSet<String>,
 }

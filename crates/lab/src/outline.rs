@@ -28,20 +28,9 @@ pub struct Outline {
     pub claims: Vec<Claim>,
     /// The published figures.
     pub published: Vec<Published>,
-    /// The commands that repeat the measurements. Files of earlier versions do not state them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The commands that repeat the measurements.
+    #[serde(default)]
     pub commands: Vec<String>,
-}
-
-impl Outline {
-    /// Returns the commands that repeat the measurements of this experiment, whose name is `name`.
-    pub fn commands(&self, name: &str) -> Vec<String> {
-        if !self.commands.is_empty() {
-            return self.commands.clone();
-        }
-        let scale = if self.scale < 1.0 { format!(" --scale {}", self.scale) } else { String::new() };
-        vec![format!("latemux lab run lab/experiments/{name}.toml{scale} --out run/")]
-    }
 }
 
 /// The experiments of a run by name.

@@ -25,11 +25,7 @@ use crate::{
     outline::{self, Outlines},
     plan::Planned,
 };
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 use value::value;
 
 /// Returns true if the records are too few for a claim of an experiment: half of its interval is
@@ -75,19 +71,15 @@ impl Run {
             run.machines.push(Machine::read(folder)?);
             run.outlines.extend(outline::read(folder)?);
             for record in Records::read(folder)? {
-                let workflow = fs::read(document(folder, &record))
-                    .ok()
-                    .and_then(|bytes| Workflow::from_json(&bytes).ok());
+                let document =
+                    folder.join("cells").join(&record.key).join(format!("r{}.wdd", record.repeat + 1));
+                let workflow = fs::read(document).ok().and_then(|bytes| Workflow::from_json(&bytes).ok());
                 let rate = workflow.and_then(|workflow| streams::rate(&workflow.graph));
                 run.streams.extend(rate.map(|rate| (record.key.clone(), rate)));
                 if !run.records.iter().any(|(from, known)| *from != number && *known == record) {
                     run.records.push((number, record));
                 }
             }
-        }
-        // Records of earlier versions have no time. Their documents were written just before them.
-        for (number, record) in run.records.iter_mut().filter(|(_, record)| record.began.is_none()) {
-            record.began = date::of_file(&document(&folders[*number], record));
         }
         Ok(run)
     }
@@ -110,11 +102,6 @@ impl Run {
         }
         (!text.is_empty()).then(|| csv::FIT_COLUMNS.to_owned() + &text)
     }
-}
-
-/// Returns the path of the workflow document of a measurement.
-fn document(folder: &Path, record: &Record) -> PathBuf {
-    folder.join("cells").join(&record.key).join(format!("r{}.wdd", record.repeat + 1))
 }
 
 /// Returns the dates on which these measurements began, as a text: one date, or the first and the
@@ -222,25 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_measurements_or_of_their_documents() {
-        let folder = tempfile::tempdir().unwrap();
-        Machine::this("1", "hosts").write(folder.path()).unwrap();
-        let stated = Record { began: Some(0), ..record(0, "a", Some(measured(1))) };
-        let earlier = record(1, "a", Some(measured(2)));
-        let lines = [&stated, &earlier].map(|record| serde_json::to_string(record).unwrap() + "\n");
-        assert!(!lines[1].contains("began"), "as an earlier version wrote it: {}", lines[1]);
-        fs::write(folder.path().join("cells.jsonl"), lines.concat()).unwrap();
-        let path = document(folder.path(), &earlier);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "").unwrap();
-        let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(86_400 * 2);
-        fs::File::options().append(true).open(&path).unwrap().set_modified(written).unwrap();
-        let run = Run::read(&[folder.path().to_owned()]).unwrap();
-        let records = || run.records.iter().map(|(_, record)| record);
-        assert_eq!(records().map(|record| record.began).collect::<Vec<_>>(), [Some(0), Some(172_800)]);
-        assert_eq!(dates(records()).as_deref(), Some("from 1970-01-01 to 1970-01-03"));
-        assert_eq!(dates(records().take(1)).as_deref(), Some("on 1970-01-01"));
-        assert_eq!(dates(std::iter::once(&earlier)), None);
+    fn dates_are_those_of_the_first_and_the_last_measurement() {
+        let began = |began| Record { began, ..record(0, "a", Some(measured(1))) };
+        let records = [began(Some(172_800)), began(None), began(Some(0))];
+        assert_eq!(dates(records.iter()).as_deref(), Some("from 1970-01-01 to 1970-01-03"));
+        assert_eq!(dates(records.iter().take(2)).as_deref(), Some("on 1970-01-03"));
+        assert_eq!(dates(records.iter().skip(1).take(1)), None);
     }
 
     #[test]

@@ -35,8 +35,7 @@ pub struct Record {
     /// The load that was offered, if it had a fixed rate of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
-    /// The time at which the measurement began, in seconds since 1970. Records of earlier versions
-    /// do not state it.
+    /// The time at which the measurement began, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<u64>,
 }

@@ -155,8 +155,8 @@ fn provenance(html: &mut String, run: &Run, name: &str, outline: &Outline) {
     if let Some(dates) = dates(own) {
         let _ = writeln!(html, "<p class=\"quiet\">Measured {dates} (UTC).</p>");
     }
-    for command in outline.commands(name) {
-        let _ = writeln!(html, "<p class=\"quiet\">Repeat: <code>{}</code></p>", escaped(&command));
+    for command in &outline.commands {
+        let _ = writeln!(html, "<p class=\"quiet\">Repeat: <code>{}</code></p>", escaped(command));
     }
 }
 
@@ -416,7 +416,7 @@ mod tests {
             further: None,
             claims: vec![claim],
             published: vec![published],
-            commands: Vec::new(),
+            commands: vec!["latemux lab run cold.toml --only 'setup=<a>' --out run/".to_owned()],
         };
         let both = |repeat| {
             let player = Some("dash.js 1 in <2>".to_owned());
@@ -458,7 +458,7 @@ mod tests {
             "<td>2.00</td><td>2.00 – 2.00</td><td>≥ 1.5</td><td class=\"text\">about 2</td><td>3</td><td class=\"holds\">holds</td>",
             "<p class=\"quiet\">Measured from 1970-01-01 to 1970-01-02 (UTC).</p>",
             "network: hosts, measured from 1970-01-01 to 1970-01-02</p>",
-            "Repeat: <code>latemux lab run lab/experiments/cold.toml --scale 0.1 --out run/</code>",
+            "Repeat: <code>latemux lab run cold.toml --only 'setup=&lt;a&gt;' --out run/</code>",
             "Published: Rates (F)",
             "<td>a</td><td>12.3</td>",
             "<title>published: 12.3</title>",

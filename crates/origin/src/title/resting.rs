@@ -18,7 +18,7 @@ use crate::{
 use futures_util::FutureExt;
 use latemux_index::error::TrackProblem;
 use latemux_storage::{StorageError, Version};
-use std::{mem::size_of_val, sync::Arc};
+use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 
 /// What remains of a title in memory. Nothing remains of a title with keys, of one that lacks a
