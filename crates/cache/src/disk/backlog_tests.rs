@@ -6,19 +6,25 @@ use super::{
     tests::{ALL, Ram, World},
 };
 use crate::{DiskConfig, Outcome, Tier};
+use futures_util::poll;
 use latemux_storage::{Key, ReadRequest, Storage, conformance};
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 /// Returns a world whose object was read while the disk was too slow to write it. All of it is in
 /// memory.
-#[expect(
-    clippy::await_holding_lock,
-    reason = "keeps the writer's thread waiting; this thread does not need the lock"
-)]
 pub(super) async fn read_faster_than_the_disk_writes() -> World {
+    let ram = Ram::default();
+    let _files = ram.0.files.lock().unwrap();
+    read_while_the_disk_hangs(&ram).await
+}
+
+/// Reads the whole object into memory. The caller holds `ram`'s files, so the writer's thread waits.
+async fn read_while_the_disk_hangs(ram: &Ram) -> World {
     let config = DiskConfig { queue: 50_000, ..World::config() };
-    let world = World::with_memory(&Ram::default(), config, 4 << 20);
-    let files = world.ram.0.files.lock().unwrap();
+    let world = World::with_memory(ram, config, 4 << 20);
     let key = Key::new("film").unwrap();
     let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
@@ -26,7 +32,6 @@ pub(super) async fn read_faster_than_the_disk_writes() -> World {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.cache.figures().disk_units, 0);
-    drop(files);
     world
 }
 
@@ -79,9 +84,18 @@ async fn closing_writes_the_backlog() {
 }
 
 #[tokio::test]
+#[expect(
+    clippy::await_holding_lock,
+    reason = "keeps the writer's thread waiting; this thread does not need the lock"
+)]
 async fn closing_ends_in_time_with_a_long_backlog() {
-    let world = read_faster_than_the_disk_writes().await;
-    world.cache.close_within(Duration::ZERO).await;
+    let ram = Ram::default();
+    let files = ram.0.files.lock().unwrap();
+    let world = read_while_the_disk_hangs(&ram).await;
+    let mut closing = pin!(world.cache.close_within(Duration::ZERO));
+    assert!(poll!(&mut closing).is_pending(), "waits for the writer");
+    drop(files);
+    closing.await;
     let figures = world.cache.figures();
     assert_eq!(figures.disk_written + figures.disk_dropped_closed, 100, "{figures:?}");
     assert!(figures.disk_dropped_closed > 0, "{figures:?}");
