@@ -15,13 +15,18 @@ use std::{
 
 /// Returns a world whose object was read while the disk was too slow to write it. All of it is in
 /// memory.
+#[expect(
+    clippy::await_holding_lock,
+    reason = "keeps the writer's thread waiting; this thread does not need the lock"
+)]
 pub(super) async fn read_faster_than_the_disk_writes() -> World {
     let ram = Ram::default();
     let _files = ram.0.files.lock().unwrap();
     read_while_the_disk_hangs(&ram).await
 }
 
-/// Reads the whole object into memory. The caller holds `ram`'s files, so the writer's thread waits.
+/// Reads the whole object into memory. The caller holds `ram`'s files, so the writer's thread
+/// waits.
 async fn read_while_the_disk_hangs(ram: &Ram) -> World {
     let config = DiskConfig { queue: 50_000, ..World::config() };
     let world = World::with_memory(ram, config, 4 << 20);
