@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { complaints, readings } from "./lab-quick.mjs";
+import { complaints, modelErrors, readings } from "./lab-quick.mjs";
 
 const title = {
   segments: { dash: 13, smooth: 13, hls: 7, hds: 7 },
@@ -65,12 +65,30 @@ test("a connection that is used again is a complaint where each request must ope
     record({ storage_requests: 28, storage_connections: connections, ...model, ...changes }).measured;
   assert.deepEqual(complaints({ ...own, measured: measured(28) }, title), []);
   assert.match(complaints({ ...own, measured: measured(1) }, title)[0], /connections to storage: 1, not 28/);
-  const wrong = (changes) => complaints({ ...own, point: { ...own.point, format: "dash" }, measured: measured(28, changes) }, title).join("\n");
+  const wrong = (changes) => complaints({ ...own, measured: measured(28, changes) }, title).join("\n");
   assert.match(wrong({ model_requests: 27 }), /requests to storage by the cost model: 28, not 27/);
   assert.match(wrong({ model_bytes: 3_000_000 }), /bytes from storage \/ cost model: 1\.04/);
   assert.match(wrong({ model_efficiency: 0.9 }), /efficiency \/ cost model: 1\.05/);
+  // Both deviate by the same ratio, so the efficiency does not.
+  assert.match(wrong({ model_bytes: 3_000_000 }), /bytes to the client \/ cost model: 1\.04/);
+  assert.match(wrong({ model_efficiency: efficiency * 1.006 }), /bytes to the client \/ cost model: 0\.99/);
   // A cell that the model does not cover would be checked by nothing.
   assert.match(wrong({ model_requests: null, model_bytes: null }), /by the cost model/);
+  const unstated = wrong({ model_bytes: null, model_efficiency: null });
+  for (const name of ["bytes from storage", "bytes to the client", "efficiency"]) assert.ok(unstated.includes(`${name} / cost model: `), unstated);
+});
+
+test("the deviations from the cost model are stated for each format", () => {
+  const cell = (format, bytes, read) => ({
+    experiment: "back-ends",
+    point: { setup: "a", format },
+    measured: { bytes, storage_bytes: read, model_bytes: 1000, model_efficiency: 0.5 },
+  });
+  const other = { experiment: "edge", point: { setup: "ipp", format: "hls" }, measured: {} };
+  assert.deepEqual(modelErrors([cell("hls", 505, 990), cell("dash", 500, 1000), cell("hls", 500, 1010), other]), [
+    "dash, 1 set-ups: bytes from storage / cost model 1.000 to 1.000, bytes to the client / cost model 1.000 to 1.000, efficiency / cost model 1.000 to 1.000",
+    "hls, 2 set-ups: bytes from storage / cost model 0.990 to 1.010, bytes to the client / cost model 1.000 to 1.010, efficiency / cost model 0.990 to 1.020",
+  ]);
 });
 
 test("a balancer that does not keep titles on one origin is a complaint", () => {
@@ -89,7 +107,7 @@ test("a balancer that does not keep titles on one origin is a complaint", () => 
 
 test("each set-up has the efficiency that follows from what it keeps", () => {
   const found = (setup, reads, read, cached) => {
-    const model = { model_requests: reads, model_bytes: read };
+    const model = { model_requests: reads, model_bytes: read, model_efficiency: 2_959_496 / read };
     const measured = record({ storage_requests: reads, storage_bytes: read, cached, ...model }).measured;
     return complaints({ experiment: "back-ends", point: { setup, format: "hls", before: "same" }, measured }, title).join("\n");
   };

@@ -265,10 +265,11 @@ fn check_model(
         let is_stated = match claim.value {
             Quantity::StorageBytesByModel => load.has_bytes(files),
             Quantity::EfficiencyByModel => load.has_efficiency(files),
-            _ => true,
+            _ => load.has_requests(files),
         };
         if !is_stated {
-            let why = "the cost model does not state the bytes of these segments";
+            let what = if claim.value == Quantity::StorageRequestsByModel { "requests" } else { "bytes" };
+            let why = format!("the cost model does not state the {what} of these segments");
             return Err(Error::invalid(format!("claim '{}': {why}", claim.text)));
         }
     }

@@ -205,7 +205,8 @@ impl Measured {
         let Some((files, segments)) = title(tasks, content) else { return };
         if let Ok(load) = counted {
             let cost = load.cost(&files, segments);
-            (self.model_requests, self.model_bytes) = (Some(cost.requests), cost.bytes);
+            let requests = load.has_requests(files.media.len()).then_some(cost.requests);
+            (self.model_requests, self.model_bytes) = (requests, cost.bytes);
         }
         self.model_efficiency = repeated.ok().and_then(|load| load.efficiency(&files, segments));
     }

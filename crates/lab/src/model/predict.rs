@@ -5,6 +5,7 @@
 //! without a row are refused.
 
 mod files;
+mod overlap;
 mod published;
 mod sent;
 
@@ -138,7 +139,8 @@ impl Load {
             Some((count, Class::Segment)) => Cost { requests: count * (index.0 + 1), bytes: None },
             None => Cost {
                 requests: segments * (index.0 + 1),
-                bytes: media(self.layout, &self.format, files).map(|media| segments * index.1 + media),
+                bytes: media(self.layout, &self.format, files, segments)
+                    .map(|media| segments * index.1 + media),
             },
         }
     }
@@ -150,11 +152,18 @@ impl Load {
         Some(sent(&self.format, files, segments)? as f64 / read as f64)
     }
 
+    /// Returns true if the model states requests, for titles with this number of files. HDS has
+    /// video and audio in one segment. If they come from two files, it takes two requests, but one
+    /// if the last segment has no audio, which is not derived.
+    pub fn has_requests(&self, files: usize) -> bool {
+        self.format != "hds" || files == 1
+    }
+
     /// Returns true if the model also states bytes, for titles with this number of files.
     pub fn has_bytes(&self, files: usize) -> bool {
         match self.single {
             Some((_, class)) => class == Class::Manifest,
-            None => media(self.layout, &self.format, &example(files)).is_some(),
+            None => media(self.layout, &self.format, &example(files), 1).is_some(),
         }
     }
 
@@ -167,8 +176,9 @@ impl Load {
 /// Returns a title with files whose sizes do not matter.
 fn example(files: usize) -> Files {
     let samples = Samples { count: 1, bytes: 1 };
-    let tracks = Tracks { video: samples, audio: samples };
-    Files { ism: 1, media: vec![MediaFile { size: 1, samples: 1, moov: 1, index: 1, tracks }; files] }
+    let tracks = Tracks { video: samples, audio: samples, audio_packets: 1 };
+    let file = MediaFile { size: 1, samples: 1, moov: 1, index: 1, overlap: 1, tracks };
+    Files { ism: 1, media: vec![file; files] }
 }
 
 fn refused(what: &str) -> Error {
@@ -228,15 +238,15 @@ fn index(layout: Layout, kept: Kept, files: &Files) -> (u64, u64) {
 /// Returns the bytes of media that all segments of a format read. Video and audio are interleaved,
 /// so a segment of either reads the range in which its samples lie. In fragments, this range is
 /// shorter by a part that depends on how segments are cut; it is not derived.
-fn media(layout: Layout, format: &str, files: &Files) -> Option<u64> {
+fn media(layout: Layout, format: &str, files: &Files, segments: u64) -> Option<u64> {
     let largest = files.media.iter().map(|file| file.samples).max()?;
     match (format, files.media.len()) {
         _ if layout.is_fragmented() => None,
-        // Muxed segments overlap by a part that is not derived.
-        ("hls" | "hds", 1) => None,
-        // Audio comes from the first file.
-        ("hls", _) => Some(largest + files.media.first()?.samples),
+        // Both sides of a boundary read where they overlap.
+        ("hls" | "hds", 1) => Some(largest + segments.saturating_sub(1) * files.media.first()?.overlap),
         ("dash", _) | ("smooth", 1) => Some(2 * largest),
+        // Audio comes from the first file.
+        ("hls" | "smooth", _) => Some(largest + files.media.first()?.samples),
         _ => None,
     }
 }

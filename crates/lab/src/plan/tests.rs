@@ -321,10 +321,13 @@ fn the_cost_model_must_cover_the_cells_of_a_claim() {
     let text = text.replace("'fmp4'", "'mp4'").replace("'$connections'", "'$connections', before = 'same'");
     assert!(planned(&text).is_ok(), "{:?}", planned(&text).map(|plan| plan.name));
     refused(&text.replace("[1]", "[1, 10]"), "claim 'x': the cost model has no row for several titles or");
+    let several = text.replace("'hls'", "'hds'");
+    assert!(planned(&several).is_ok(), "one file");
     let bytes = text.replace("storage requests", "storage bytes");
-    refused(&bytes, "claim 'x': the cost model does not state the bytes of these segments");
-    let bytes = bytes.replace("['dash', 'hls']", "['dash']");
     assert!(planned(&bytes).is_ok());
+    let fragmented = bytes.replace("'mp4'", "'fmp4-index'");
+    refused(&fragmented, "claim 'x': the cost model does not state the bytes of these segments");
+    let bytes = bytes.replace("['dash', 'hls']", "['dash']");
     let single = bytes.replace("kind = 'list'", "kind = 'single', requests = 1");
     refused(&single, "claim 'x': the cost model does not state the bytes of these segments");
 }

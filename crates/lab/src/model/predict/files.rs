@@ -1,5 +1,6 @@
 //! The sizes of the files of a title.
 
+use super::{overlap, sent::audio_packets};
 use crate::Error;
 use std::{
     fs::{self, File},
@@ -34,6 +35,9 @@ pub struct MediaFile {
     pub moov: u64,
     /// The bytes of the index MP4; 0 if there is none.
     pub index: u64,
+    /// The mean number of bytes between which two neighbouring segments with video and audio
+    /// overlap; 0 if `moov` lists no samples.
+    pub overlap: u64,
     /// The samples of the video and of the audio that `moov` lists. In fragmented files, these are
     /// none.
     pub tracks: Tracks,
@@ -46,6 +50,8 @@ pub struct Tracks {
     pub video: Samples,
     /// The samples of the audio.
     pub audio: Samples,
+    /// The TS packets of the audio.
+    pub audio_packets: u64,
 }
 
 /// The samples of a track.
@@ -80,7 +86,7 @@ impl MediaFile {
         let failed = |error| Error::file(path, &error);
         let mut file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        let mut sizes = Self { size, samples: 0, moov: 0, index: 0, tracks: Tracks::default() };
+        let mut sizes = Self { size, samples: 0, moov: 0, index: 0, overlap: 0, tracks: Tracks::default() };
         let mut at = 0;
         while at < size {
             let mut head = [0; LARGE_HEAD];
@@ -97,7 +103,9 @@ impl MediaFile {
                 b"mdat" => sizes.samples += length,
                 b"moov" => {
                     sizes.moov += length;
-                    sizes.tracks = Tracks::of(&content(&mut file, at, length).map_err(failed)?);
+                    let content = content(&mut file, at, length).map_err(failed)?;
+                    sizes.tracks = Tracks::of(&content);
+                    sizes.overlap = overlap::mean(&content).unwrap_or(0);
                 }
                 _ => {}
             }
@@ -128,10 +136,11 @@ impl Tracks {
             let samples = ["minf", "stbl", "stsz"]
                 .iter()
                 .try_fold(media, |within, name| boxes(within, name.as_bytes().try_into().ok()?).next());
-            let samples = samples.and_then(Samples::of).unwrap_or_default();
+            let sizes = samples.and_then(sizes).unwrap_or_default();
+            let samples = Samples { count: sizes.len() as u64, bytes: sizes.iter().sum() };
             match handler {
                 Some(b"vide") => tracks.video = samples,
-                Some(b"soun") => tracks.audio = samples,
+                Some(b"soun") => (tracks.audio, tracks.audio_packets) = (samples, audio_packets(&sizes)),
                 _ => {}
             }
         }
@@ -139,20 +148,19 @@ impl Tracks {
     }
 }
 
-impl Samples {
-    /// Adds up the content of a `stsz` (ISO/IEC 14496-12, 8.7.3): version, size of all samples,
-    /// their number, and the size of each sample if these differ.
-    fn of(stsz: &[u8]) -> Option<Self> {
-        let (numbers, _) = stsz.as_chunks::<4>();
-        let mut numbers = numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number)));
-        let (size, count) = (numbers.nth(1)?, numbers.next()?);
-        let bytes = if size == 0 { numbers.sum() } else { size * count };
-        Some(Self { count, bytes })
-    }
+/// Returns the sizes that a `stsz` lists (ISO/IEC 14496-12, 8.7.3): version, size of all samples,
+/// their number, and the size of each sample if these differ.
+pub(super) fn sizes(stsz: &[u8]) -> Option<Vec<u64>> {
+    let (numbers, _) = stsz.as_chunks::<4>();
+    let mut numbers = numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number)));
+    let (size, count) = (numbers.nth(1)?, numbers.next()?);
+    // Sizes that are not listed may be so many that they fill the memory.
+    let count = usize::try_from(count.min(MAX_MOOV / 4)).ok()?;
+    Some(if size == 0 { numbers.take(count).collect() } else { vec![size; count] })
 }
 
 /// Returns the content of each box with a name. All heads have 8 bytes.
-fn boxes(mut bytes: &[u8], wanted: [u8; 4]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn boxes(mut bytes: &[u8], wanted: [u8; 4]) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         while let Some((&[a, b, c, d, name @ ..], rest)) = bytes.split_first_chunk::<8>() {
             let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?.checked_sub(8)?;
@@ -179,17 +187,16 @@ mod tests {
         write("video-0.mp4", &[&large[..], b"\0\0\0\x0amoov\0\0", b"\0\0\0\x08mdat"].concat());
         write("video-0.index.mp4", &[0; 7]);
         write("video-1.mp4", b"\0\0\0\x09moov\0\0\0\0\0mdat\0\0");
+        let file = |size, samples, moov, index| MediaFile {
+            size,
+            samples,
+            moov,
+            index,
+            overlap: 0,
+            tracks: Tracks::default(),
+        };
         let read = Files::read(folder.path()).unwrap();
-        assert_eq!(
-            read,
-            Files {
-                ism: 5,
-                media: vec![
-                    MediaFile { size: 38, samples: 28, moov: 10, index: 7, tracks: Tracks::default() },
-                    MediaFile { size: 19, samples: 10, moov: 9, index: 0, tracks: Tracks::default() },
-                ],
-            }
-        );
+        assert_eq!(read, Files { ism: 5, media: vec![file(38, 28, 10, 7), file(19, 10, 9, 0),] });
         // Two tracks: of samples of 5 and 6 bytes, and of three with 7 bytes each.
         let within = |name: &[u8], content: &[u8]| {
             let length = u32::try_from(content.len() + 8).unwrap();
@@ -205,7 +212,7 @@ mod tests {
         write("video-1.mp4", &within(b"moov", &tracks.concat()));
         let samples = |count, bytes| Samples { count, bytes };
         let found = Files::read(folder.path()).unwrap().media[1].tracks;
-        assert_eq!(found, Tracks { video: samples(2, 11), audio: samples(3, 21) });
+        assert_eq!(found, Tracks { video: samples(2, 11), audio: samples(3, 21), audio_packets: 1 });
         write("video-2.mp4", b"\0\0\0\x02moov");
         assert!(Files::read(folder.path()).unwrap_err().to_string().ends_with("video-2.mp4: not an MP4"));
     }
