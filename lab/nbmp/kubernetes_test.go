@@ -1,6 +1,7 @@
 package nbmp
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
@@ -73,6 +75,21 @@ func TestKubernetesObjectsDecodeStrictly(t *testing.T) {
 			if !known[match[1]] {
 				t.Errorf("%s: no object %s", filepath.Base(path), match[1])
 			}
+		}
+	}
+}
+
+// Each function has a label of its own, so that any of them can be placed on other nodes than the rest.
+func TestEachFunctionIsPlacedByItsOwnLabel(t *testing.T) {
+	for _, function := range objects[clusterFunction](t, "kubernetes/functions.yaml") {
+		name := function.Metadata.Name
+		label := "latemux-lab/" + strings.TrimPrefix(name, "latemux-")
+		if problems := validation.IsQualifiedName(label); len(problems) != 0 {
+			t.Errorf("%s: %s: %v", name, label, problems)
+		}
+		selector := function.Spec.Template.Spec.Template.Spec.NodeSelector
+		if !maps.Equal(selector, map[string]string{label: "true"}) {
+			t.Errorf("%s: the nodeSelector is %v", name, selector)
 		}
 	}
 }
