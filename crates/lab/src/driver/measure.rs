@@ -457,6 +457,7 @@ mod tests {
             body: 10,
             wire: 13,
             cache: cache.to_owned(),
+            range: String::new(),
             uri: "/a".to_owned(),
         };
         let responses = vec![response(1.0, "HIT"), response(3.0, "HIT"), response(4.0, "MISS")];

@@ -4,13 +4,18 @@ use super::Sources;
 use crate::{Error, function::Function, http, machine::own_ticks};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs, io,
+    fs,
+    io::{self, BufRead as _, BufReader},
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 /// Clock ticks per second in procfs (`USER_HZ`), which is 100 on every Linux.
 const TICKS: f64 = 100.0;
+
+/// The most characters of a range that are kept. A single range has at most 47, and origins send no
+/// lists of ranges, which could be as long as a head.
+const MAX_RANGE: usize = 64;
 
 /// The part of a cell's results that one task has measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -57,8 +62,25 @@ pub struct Response {
     pub wire: u64,
     /// The outcome of the cache: `HIT`, `MISS`, or nothing.
     pub cache: String,
+    /// The range that was requested, such as `bytes=0-65535`; nothing for a whole file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub range: String,
     /// The path with its query.
     pub uri: String,
+}
+
+impl Response {
+    /// Reads a line of a log, unless it is about a check whether the server answers.
+    fn of(line: &[u8]) -> Option<Self> {
+        let mut response: Self = serde_json::from_slice(line).ok()?;
+        if response.uri.starts_with(http::READY) {
+            return None;
+        }
+        if response.range.len() > MAX_RANGE {
+            response.range = response.range.chars().take(MAX_RANGE).collect();
+        }
+        Some(response)
+    }
 }
 
 /// A state of a link.
@@ -93,12 +115,13 @@ impl Part {
 
     /// Reads what a server has left in its folder.
     pub(super) fn of_server(function: Function, own: &Path) -> Self {
-        let log = fs::read_to_string(own.join("access.log")).unwrap_or_default();
-        let responses = log.lines().filter_map(|line| serde_json::from_str::<Response>(line).ok());
+        // Line by line: the log is longer than what is kept of it.
+        let log = fs::File::open(own.join("access.log")).map(BufReader::new);
+        let lines = log.into_iter().flat_map(|log| log.split(b'\n').map_while(Result::ok));
         Self {
             function: function.name().to_owned(),
             cached: file_bytes(&own.join("cache")).unwrap_or(0),
-            responses: responses.filter(|response| !response.uri.starts_with(http::READY)).collect(),
+            responses: lines.filter_map(|line| Response::of(&line)).collect(),
             ..Self::default()
         }
     }
@@ -158,4 +181,45 @@ fn file_bytes(folder: &Path) -> io::Result<u64> {
         sum += if data.is_dir() { file_bytes(&entry.path())? } else { data.len() };
     }
     Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_keeps_the_range_of_each_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |range: &str, uri: &str| {
+            format!(
+                r#"{{"time":1.5,"connection":1,"method":"GET","status":206,"body":3,"wire":9,"cache":"","range":"{range}","uri":"{uri}"}}"#
+            )
+        };
+        let many = vec!["0-1"; 1000].join(",");
+        let log = [
+            line("bytes=0-65535", "/film.mp4"),
+            line("", "/film.ism"),
+            line("bytes=0-0", http::READY),
+            line(&many, "/film.mp4"),
+            line(&"\u{fc}".repeat(100), "/film.mp4"),
+            "{\"time\":2".to_owned(),
+        ];
+        fs::write(folder.path().join("access.log"), log.join("\n")).unwrap();
+        let part = Part::of_server(Function::Storage, folder.path());
+        let ranges: Vec<&str> = part.responses.iter().map(|response| &*response.range).collect();
+        assert_eq!(ranges, ["bytes=0-65535", "", &many[..MAX_RANGE], &"\u{fc}".repeat(MAX_RANGE)]);
+        let bytes = part.to_bytes().unwrap();
+        assert_eq!(Part::from_bytes(&bytes).unwrap(), part);
+        // A part of an earlier version has no ranges, as has one of whole files.
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text.matches("\"range\"").count(), 3);
+        let without = text.replace("\"range\":\"bytes=0-65535\",", "");
+        assert_eq!(Part::from_bytes(without.as_bytes()).unwrap().responses[0].range, "");
+    }
+
+    #[test]
+    fn a_server_without_a_log_has_no_responses() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Part::of_server(Function::Cache, folder.path()).responses.is_empty());
+    }
 }
