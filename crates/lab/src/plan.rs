@@ -280,7 +280,7 @@ fn check_model(
 fn check_links<'a>(experiment: &Experiment, setups: impl Iterator<Item = &'a Setup>) -> Result<(), Error> {
     let mut links = BTreeSet::new();
     for setup in setups {
-        let (nodes, _) = setup.parts()?;
+        let (nodes, _) = setup.functions()?;
         links.extend(nodes.into_iter().filter(|node| node.function == Function::Link).map(|node| node.id));
     }
     match experiment.links.keys().find(|id| !links.contains(*id)) {
@@ -298,7 +298,7 @@ fn graph(
     extent: &Extent,
     title: &Title,
 ) -> Result<Graph, Error> {
-    let (mut nodes, mut connections) = setup.parts()?;
+    let (mut nodes, mut connections) = setup.functions()?;
     if let Some(client) = &experiment.client {
         let client = Function::named(client.resolve(point)).map_err(|error| error.within("client"))?;
         set_client(client, &mut nodes, &mut connections)?;

@@ -24,56 +24,61 @@ use std::{
 /// The most bytes of a part.
 const MAX_PART: u64 = 1 << 30;
 
-/// Send a workflow document to an NBMP engine, such as one on Kubernetes
+/// Run a cell of an experiment on an engine: send its workflow document there
 ///
-/// The engine must know the functions, and must be able to start `latemux lab task`. Prints the ID
-/// of the workflow.
+/// An engine is a program with the workflow API of Network-Based Media Processing (NBMP, ISO/IEC
+/// 23090-8): `latemux lab serve`, or the nagare media engine on Kubernetes with the functions of
+/// lab/nbmp/kubernetes. It starts each function of the document as `latemux lab task`. Prints the
+/// ID of the workflow, which runs until it is deleted.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Submit {
-    /// Workflow document that `lab plan --documents` or `lab run` wrote
+    /// Workflow document (.wdd) that `lab plan --documents` or `lab run` wrote
     #[arg(value_name = "FILE")]
     document: PathBuf,
-    /// Address of the engine's workflow API, without /v2/workflows
+    /// Address of the engine, such as http://127.0.0.1:8090/
+    ///
+    /// The paths of the workflow API, which begin with /v2/workflows, are added to it.
     #[arg(long, value_name = "URL")]
     engine: String,
-    /// Wait until the load has ended and its part is in the results, then delete the workflow
+    /// Wait until the load has ended and its results are in --results, then delete the workflow
     ///
-    /// Prints the location of the part. The workflow is also deleted if the load fails, and at
-    /// SIGINT or SIGTERM.
+    /// Prints the location of the file that the load has written there, its part of the results.
+    /// The workflow is also deleted if the load fails, and at SIGINT or SIGTERM.
     #[arg(long, requires = "results")]
     wait: bool,
-    /// Folder or bucket to which the tasks write (`lab task --results`), such as s3://bucket/prefix
+    /// Folder or bucket with the results of the load, such as s3://bucket/prefix: the one that the
+    /// engine passes to `lab task --results`
     #[arg(long, value_name = "LOCATION")]
     results: Option<String>,
-    /// Time between two requests for the state of the workflow
+    /// With --wait: time between two requests for the state of the workflow
     #[arg(long, default_value = "2s", value_name = "DURATION")]
     interval: TimeSpan,
-    /// Longest time for each response of the engine
+    /// Longest time to wait for each response of the engine
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     timeout: TimeSpan,
     #[command(flatten)]
     storage: StorageFlags,
 }
 
-/// Serve the workflow API of NBMP: run workflow documents on this machine
+/// Run the workflow documents that clients send: an engine on this machine
 ///
-/// A client creates a workflow with POST /v2/workflows, asks for its state and its results with GET
-/// /v2/workflows/ID, and ends it with DELETE. One workflow runs at a time; others get status 503.
-/// All functions share 127.0.0.1. Anyone who can connect may start workflows, so the API is served
-/// on loopback addresses only.
+/// Serves the workflow API of Network-Based Media Processing (NBMP, ISO/IEC 23090-8). A client,
+/// such as `latemux lab submit`, creates a workflow with POST /v2/workflows, reads its state and
+/// its results with GET /v2/workflows/ID, and ends it with DELETE. One workflow runs at a time;
+/// further ones are refused with status 503. All functions share 127.0.0.1. Anyone who can connect
+/// may start workflows, so the API is served on loopback addresses only.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
     /// Loopback address to listen on; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Folder for the results: the parts of all tasks, in the folder `results`
+    /// Folder for results; each function writes a file to its folder `results`
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// Folder with titles that `lab run` has made [default: the folder `content` in that of the
-    /// results]
+    /// Folder with titles that `lab run` has made [default: the folder `content` in that of --out]
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
-    /// Program `latemux` whose origin and load are measured [default: this one]
+    /// Program `latemux` that runs as origin and load, such as another version [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }

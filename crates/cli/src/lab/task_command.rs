@@ -16,35 +16,36 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Run one function of a workflow, as `lab run` and workflow engines do
+/// Run one function of a cell, such as its origin or its load
 ///
-/// The function runs until it has ended, or until SIGINT or SIGTERM. It then writes what it has
-/// measured.
+/// `lab run` and engines start this command once for each function. It runs until a load has ended,
+/// or until SIGINT or SIGTERM. It then writes what the function has measured to the file ID.json,
+/// where ID is that of the task in the document.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunTask {
-    /// Task document
+    /// Task document (.tdd), such as one that `lab plan --documents` wrote
     #[arg(value_name = "FILE")]
     document: PathBuf,
-    /// Folder for the files of the task, and for what it has measured
+    /// Folder for the configuration, logs and caches of the function
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// Folder with titles
+    /// Folder with titles that `lab run` has made
     #[arg(long, value_name = "DIR")]
     content: PathBuf,
-    /// Program `latemux` that is measured [default: this one]
+    /// Program `latemux` that runs as origin and load, such as another version [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     #[command(flatten)]
     player: PlayerScript,
-    /// Longest time to wait for an answer of the functions that this one reads from
+    /// Longest time to wait until the functions that this one reads from answer
     #[arg(long, default_value = "60s", value_name = "DURATION")]
     input_wait: TimeSpan,
-    /// Address at which the function serves if its document names that of another machine, such as
-    /// a service in a cluster
+    /// Address at which the function serves if the one in the document belongs to another machine,
+    /// such as that of a service in a cluster
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Folder or bucket for what the function has measured, such as s3://bucket/prefix [default:
-    /// the folder for its files]
+    /// Folder or bucket for ID.json and the results of `latemux load`, such as s3://bucket/prefix
+    /// [default: --folder]
     #[arg(long, value_name = "LOCATION")]
     results: Option<String>,
     #[command(flatten)]

@@ -53,7 +53,7 @@ impl Setup {
     ///
     /// # Errors
     /// If a function is unknown, has no host, or is a link with a host.
-    pub fn parts(&self) -> Result<(Vec<Node>, Vec<Connection>), Error> {
+    pub fn functions(&self) -> Result<(Vec<Node>, Vec<Connection>), Error> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut connections: Vec<Connection> = Vec::new();
         for entry in &self.chain {
@@ -84,14 +84,14 @@ impl Setup {
 mod tests {
     use super::*;
 
-    fn parts(chain: &str) -> Result<(Vec<Node>, Vec<Connection>), String> {
+    fn functions(chain: &str) -> Result<(Vec<Node>, Vec<Connection>), String> {
         let text = format!("description = 'x'\nchain = [ {chain} ]");
-        from_toml::<Setup>(&text).and_then(|setup| setup.parts()).map_err(|error| error.to_string())
+        from_toml::<Setup>(&text).and_then(|setup| setup.functions()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_function_reads_from_the_one_before_it() {
-        let (nodes, connections) = parts(
+        let (nodes, connections) = functions(
             "{ id = 'storage', host = 'store' }, { id = 'wan', function = 'link' },
              { id = 'origin', host = 'edge', config = 'ipp' }, { id = 'load', host = 'client' }",
         )
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn several_readers_get_ports_of_their_own() {
-        let (_, connections) = parts(
+        let (_, connections) = functions(
             "{ id = 'storage', host = 'a' }, { id = 'one', function = 'origin', host = 'b' },
              { id = 'two', function = 'origin', host = 'c', from = ['storage'] },
              { id = 'balance', host = 'd', from = ['one', 'two'] }",
@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn setups_with_mistakes_are_refused() {
-        let error = parts("{ id = 'proxy', host = 'a' }").unwrap_err();
+        let error = functions("{ id = 'proxy', host = 'a' }").unwrap_err();
         assert!(error.starts_with("proxy: unknown function 'proxy'"), "{error}");
-        assert_eq!(parts("{ id = 'storage' }").unwrap_err(), "'storage' needs a host");
-        let error = parts("{ id = 'link', host = 'a' }").unwrap_err();
+        assert_eq!(functions("{ id = 'storage' }").unwrap_err(), "'storage' needs a host");
+        let error = functions("{ id = 'link', host = 'a' }").unwrap_err();
         assert_eq!(error, "'link' is a link: it must have no host");
         let error = from_toml::<Setup>("description = ''\nchain = []\nname = ''").unwrap_err().to_string();
         assert!(error.starts_with("line 3: unknown field `name`"), "{error}");
-        assert!(parts("{ id = 'load', host = 'a', connections = [1] }").is_err());
+        assert!(functions("{ id = 'load', host = 'a', connections = [1] }").is_err());
     }
 }
