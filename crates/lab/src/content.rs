@@ -6,7 +6,7 @@ pub use paths::{Choice, CopiedPaths, Paths};
 
 use crate::{
     Error,
-    experiment::{Layout, Title, bytes_per_second},
+    experiment::{ENCODED, Layout, Title, bytes_per_second},
     process::{Identity, Process, command},
 };
 use std::{
@@ -15,9 +15,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-
-/// The seconds of video that are encoded. Longer titles repeat them.
-const ENCODED: u32 = 24;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// The end of the name of a folder that is being filled. The start is the process that fills it.
 const PART: &str = ".part";
@@ -45,7 +43,7 @@ pub fn make(
     }
     remove_abandoned(&titles)?;
     let part = part_of(&titles)?;
-    let made = fill(&part, layout, title, latemux).and_then(|()| write(&part.join("made"), &digest));
+    let made = fill(&titles, &part, layout, title, latemux).and_then(|()| write(&part.join("made"), &digest));
     // Another run may have made the same title meanwhile, and may be using it.
     let placed = made.and_then(|()| {
         if is_made() {
@@ -112,12 +110,14 @@ fn remove_abandoned(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(removed)
 }
 
-fn fill(place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(), Error> {
+/// Makes the files of a title in the folder `place`, from encodings in the folder `titles`.
+fn fill(titles: &Path, place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(), Error> {
     fs::create_dir_all(place).map_err(|error| Error::file(place, &error))?;
     let mut files = Vec::new();
     for (number, rate) in title.video.iter().enumerate() {
         let file = place.join(format!("video-{number}.mp4"));
-        encode(&file, layout, title, rate)?;
+        let once = encoded(titles, &file, title, rate)?;
+        repeat(&once, &file, layout, title.seconds)?;
         files.push(if layout.is_indexed() { index(&file, latemux)? } else { file });
     }
     let mut manifest = command(latemux);
@@ -142,32 +142,44 @@ fn index(file: &Path, latemux: &Path) -> Result<PathBuf, Error> {
     Ok(index)
 }
 
-/// Encodes one rendition with its audio.
-fn encode(file: &Path, layout: Layout, title: &Title, rate: &str) -> Result<(), Error> {
-    let bits = |text: &str| (8 * bytes_per_second(text)).to_string();
-    let [width, height] = title.size;
+/// Encodes one rendition with its audio, unless the folder `titles` has it. All layouts and lengths
+/// of a title share the result, whose path is returned.
+fn encoded(titles: &Path, file: &Path, title: &Title, rate: &str) -> Result<PathBuf, Error> {
+    let Title { size: [width, height], frames, gop, audio, .. } = title;
     let once = title.seconds.min(ENCODED);
+    let version = env!("CARGO_PKG_VERSION");
+    let all = format!("{width} {height} {frames} {gop} {rate} {audio} {once} {version}");
+    let place = titles.join(format!("encoded-{:032x}.mp4", xxh3_128(all.as_bytes())));
+    if place.exists() {
+        return Ok(place);
+    }
+    let bits = |text: &str| (8 * bytes_per_second(text)).to_string();
     let part = file.with_extension("part.mp4");
-    let video = format!("testsrc2=size={width}x{height}:rate={}:duration={once}", title.frames);
-    let audio = format!("sine=frequency=440:sample_rate=48000:duration={once}");
-    let rate = bits(rate);
-    let gop = title.gop.to_string();
+    let video = format!("testsrc2=size={width}x{height}:rate={frames}:duration={once}");
+    let sound = format!("sine=frequency=440:sample_rate=48000:duration={once}");
+    let (rate, gop) = (bits(rate), gop.to_string());
     let mut ffmpeg = ffmpeg();
-    ffmpeg.args(["-f", "lavfi", "-i", &video, "-f", "lavfi", "-i", &audio]);
+    ffmpeg.args(["-f", "lavfi", "-i", &video, "-f", "lavfi", "-i", &sound]);
     ffmpeg.args(["-c:v", "libx264", "-preset", "ultrafast", "-bf", "2", "-pix_fmt", "yuv420p"]);
     // Noise keeps the rate constant: a test picture alone needs fewer bits.
     ffmpeg.args(["-vf", "noise=alls=20:allf=t", "-b:v", &rate, "-maxrate", &rate, "-bufsize", &rate]);
     ffmpeg.args(["-g", &gop, "-keyint_min", &gop, "-sc_threshold", "0", "-c:a", "aac", "-ac", "2"]);
-    ffmpeg.args(["-b:a", &bits(&title.audio)]).arg(&part);
+    ffmpeg.args(["-b:a", &bits(audio)]).arg(&part);
     finish(&mut ffmpeg, "ffmpeg")?;
-    let mut ffmpeg = self::ffmpeg();
-    ffmpeg.args(["-stream_loop", "-1", "-i"]).arg(&part);
-    ffmpeg.args(["-t", &title.seconds.to_string(), "-c", "copy", "-map", "0"]);
+    // Another run may have encoded the same meanwhile: either file will do.
+    fs::rename(&part, &place).map_err(|error| Error::file(&place, &error))?;
+    Ok(place)
+}
+
+/// Writes a file of a layout that repeats an encoding up to a length in seconds.
+fn repeat(once: &Path, file: &Path, layout: Layout, seconds: u32) -> Result<(), Error> {
+    let mut ffmpeg = ffmpeg();
+    ffmpeg.args(["-stream_loop", "-1", "-i"]).arg(once);
+    ffmpeg.args(["-t", &seconds.to_string(), "-c", "copy", "-map", "0"]);
     if layout.is_fragmented() {
         ffmpeg.args(["-movflags", "frag_keyframe+empty_moov+default_base_moof"]);
     }
-    finish(ffmpeg.arg(file), "ffmpeg")?;
-    fs::remove_file(&part).map_err(|error| Error::file(&part, &error))
+    finish(ffmpeg.arg(file), "ffmpeg")
 }
 
 fn ffmpeg() -> Command {

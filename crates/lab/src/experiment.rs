@@ -8,7 +8,7 @@ mod title;
 pub use claim::{Claim, Model, Published, Quantity};
 pub use scalar::Scalar;
 pub use setup::{Entry, Setup};
-pub(crate) use title::bytes_per_second;
+pub(crate) use title::{ENCODED, bytes_per_second};
 pub use title::{Layout, Title};
 
 use crate::Error;

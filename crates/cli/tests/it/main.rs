@@ -23,6 +23,7 @@ mod lab_disk;
 mod lab_run;
 mod lab_serve;
 mod lab_task;
+mod lab_titles;
 mod lab_usage;
 mod load;
 mod load_options;

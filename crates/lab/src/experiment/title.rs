@@ -6,6 +6,9 @@ use latemux_quantity::BitRate;
 use serde::Deserialize;
 use std::{path::Path, str::FromStr};
 
+/// The seconds of a title that are encoded. Longer titles repeat them.
+pub(crate) const ENCODED: u32 = 24;
+
 /// The longest title in seconds.
 const MAX_SECONDS: u32 = 6 * 60 * 60;
 
@@ -117,6 +120,12 @@ impl Title {
         let audio = bytes_per_second(&self.audio);
         let all: u64 = self.video.iter().map(|video| bytes_per_second(video) + audio).sum();
         all * u64::from(self.seconds)
+    }
+
+    /// Returns the bytes of the encodings that the files repeat.
+    pub(crate) fn encoded_bytes(&self) -> u64 {
+        let once = Self { seconds: self.seconds.min(ENCODED), ..self.clone() };
+        once.bytes()
     }
 
     /// Returns the bytes of the highest rendition with its audio.

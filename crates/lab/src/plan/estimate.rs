@@ -52,6 +52,10 @@ impl Estimate {
             time += cells.saturating_mul(plan.repeats.min);
         }
         let stored: u64 = titles.values().map(|title| title.bytes()).sum();
+        // All lengths and layouts of a title share one encoding.
+        let encoded: BTreeMap<&str, u64> =
+            titles.iter().map(|(((name, _), _), title)| (&**name, title.encoded_bytes())).collect();
+        let stored = stored + encoded.values().sum::<u64>();
         Self { time, disk: stored + cached, titles: stored }
     }
 }
