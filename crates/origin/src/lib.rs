@@ -54,14 +54,13 @@ use crate::http::{connections::Connection, host::check_host, respond::error_resp
 use ::http::{HeaderValue, Version, header, request::Parts};
 use app::{App, pause_stalled, probe_storage};
 use arc_swap::ArcSwap;
-use futures_util::future::join_all;
 use latemux_storage::{Storage, client::on_behalf_of};
 use observe::{access::AccessLog, metrics::Reloaded, trace::Trace};
 use read::{body::Body, charge::Charge};
 use route::is_health_check;
 use std::{future::Future, io, net::IpAddr, sync::Arc};
 use title::checks::Freshness;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 /// Checks that the keys of all rules of a configuration can be read.
 ///
@@ -135,9 +134,10 @@ impl Origin {
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let current = || {
-            let app = self.app();
-            let live = self.app.clone();
+        let live = self.app.clone();
+        let current = move || {
+            let app = live.load_full();
+            let live = live.clone();
             Server {
                 handler: move |request: ::http::Request<hyper::body::Incoming>,
                                connection: Arc<Connection>| {
@@ -162,12 +162,14 @@ impl Origin {
         };
         let run = |listener| {
             let mut stopped = stopped.clone();
-            Server::run(current, listener, async move {
+            Server::run(current.clone(), listener, async move {
                 // Nothing is sent: the channel closes.
                 let _ = stopped.changed().await;
             })
         };
-        let served = join_all(listeners.into_iter().map(run));
+        // Connections are accepted on the threads that serve them. A thread of its own would accept
+        // many of them before these threads have begun to serve one.
+        let served = listeners.into_iter().map(run).collect::<JoinSet<()>>().join_all();
         tokio::select! {
             _ = async { tokio::join!(served, drain) } => Ok(()),
             () = pause_stalled(&self.app) => Ok(()),

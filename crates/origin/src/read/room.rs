@@ -49,6 +49,8 @@ pub(crate) struct ResponseMemory {
     used: AtomicU64,
     /// Bytes of pinned units. A unit that several responses pin is counted for each of them.
     pinned: AtomicU64,
+    /// Bytes of clients that hold more than a sixteenth of the memory.
+    of_heavy: AtomicU64,
     began: Instant,
     rooms: Mutex<Vec<Weak<Room>>>,
     /// Number of times that a response gave back its source bytes because its client was slow.
@@ -65,6 +67,7 @@ impl ResponseMemory {
             pinnable,
             used: AtomicU64::new(0),
             pinned: AtomicU64::new(0),
+            of_heavy: AtomicU64::new(0),
             began: Instant::now(),
             rooms: Mutex::default(),
             pauses: AtomicU64::new(0),
@@ -84,6 +87,36 @@ impl ResponseMemory {
         match purpose {
             Use::Least | Use::Ahead => &self.used,
             Use::Pinned => &self.pinned,
+        }
+    }
+
+    /// Returns true if a client that holds so much is light: it holds at most a sixteenth.
+    fn is_light(&self, of_client: u64) -> bool {
+        of_client <= self.limit / 16
+    }
+
+    /// Counts a change of what a client holds, for [`Self::of_heavy`].
+    fn count_heavy(&self, before: u64, after: u64) {
+        let counted = |held| if self.is_light(held) { 0 } else { held };
+        let (before, after) = (counted(before), counted(after));
+        if before != after {
+            // Wraps around: the sum over all changes is what the clients hold.
+            self.of_heavy.fetch_add(after.wrapping_sub(before), SeqCst);
+        }
+    }
+
+    /// Returns the bytes in use up to which a client may reserve more. For [`Use::Ahead`] and
+    /// [`Use::Pinned`], it is half of the memory. For a light client it is half of what heavy ones
+    /// leave, in addition to what they hold, so that they do not make its responses slow.
+    fn limit_of(&self, purpose: Use, is_light: bool) -> u64 {
+        match (purpose, is_light) {
+            (Use::Least, true) => self.limit,
+            (Use::Least, false) => self.limit / 4 * 3,
+            (Use::Ahead | Use::Pinned, true) => {
+                let of_heavy = self.of_heavy.load(SeqCst).min(self.limit / 4 * 3);
+                of_heavy + (self.limit - of_heavy) / 2
+            }
+            (Use::Ahead | Use::Pinned, false) => self.limit / 8 * 3,
         }
     }
 
@@ -265,14 +298,10 @@ impl Room {
     /// left to clients that hold less than a sixteenth of the memory. Thus one client cannot keep
     /// the others out.
     pub(crate) fn reserve(&self, client: &ClientShare, bytes: u64, purpose: Use) -> bool {
-        let limit = match purpose {
-            Use::Least => self.memory.limit,
-            Use::Ahead | Use::Pinned => self.memory.limit / 2,
-        };
         self.memory.counter(purpose).fetch_add(bytes, SeqCst);
         let of_client = client.used.fetch_add(bytes, SeqCst).saturating_add(bytes);
-        let is_small = of_client <= self.memory.limit / 16;
-        let fits = self.memory.used() <= if is_small { limit } else { limit / 4 * 3 };
+        self.memory.count_heavy(of_client - bytes, of_client);
+        let fits = self.memory.used() <= self.memory.limit_of(purpose, self.memory.is_light(of_client));
         if !fits {
             self.give_back(client, bytes, purpose);
         }
@@ -283,7 +312,8 @@ impl Room {
     /// counted together.
     pub(crate) fn give_back(&self, client: &ClientShare, bytes: u64, purpose: Use) {
         self.memory.counter(purpose).fetch_sub(bytes, SeqCst);
-        client.used.fetch_sub(bytes, SeqCst);
+        let of_client = client.used.fetch_sub(bytes, SeqCst);
+        self.memory.count_heavy(of_client, of_client.saturating_sub(bytes));
     }
 
     /// Records that the connection is ended because its client takes bytes too slowly.
@@ -332,6 +362,20 @@ mod tests {
         assert_eq!(memory.used(), 1300);
         greedy.give_back(greedy.peer(), taken, Use::Least);
         assert!(normal.reserve(normal.peer(), 300, Use::Least));
+    }
+
+    #[test]
+    fn a_heavy_client_made_the_responses_of_others_slow() {
+        let memory = ResponseMemory::new(1600, 0, 0);
+        let heavy = Room::new(&memory, &Arc::default());
+        let taken = take_all(&heavy, Use::Least);
+        assert_eq!((taken, memory.of_heavy.load(SeqCst)), (1200, 1200));
+        let light = Room::new(&memory, &Arc::default());
+        assert_eq!(take_all(&light, Use::Ahead), 100, "a sixteenth");
+        let crowd: u64 = (0..3).map(|_| take_all(&Room::new(&memory, &Arc::default()), Use::Ahead)).sum();
+        assert_eq!(crowd, 100, "half of what the heavy client leaves, together");
+        heavy.give_back(heavy.peer(), taken, Use::Least);
+        assert_eq!((memory.of_heavy.load(SeqCst), memory.used()), (0, 200));
     }
 
     #[test]
