@@ -8,6 +8,7 @@ mod files;
 mod overlap;
 mod published;
 mod sent;
+mod tables;
 
 pub use files::{Files, MediaFile, Samples, Tracks};
 pub use published::{Class, Protocol, manifest as published_manifest, segment as published_segment};

@@ -3,7 +3,8 @@
 //! Whatever a response holds while its client takes the bytes is reserved here first: its plan, the
 //! frame that the connection has not sent yet, and source bytes that arrived before their turn. The
 //! least that a response needs is reserved before it starts, or it is refused. More is reserved
-//! only while half of the memory is free. Without it, a response goes on with small frames.
+//! only while half of the memory is free, not counting what heavy clients hold. Without it, a
+//! response goes on with small frames.
 
 use latemux_storage::turns::{ChangingTurns, Turns};
 use std::sync::{
@@ -49,7 +50,7 @@ pub(crate) struct ResponseMemory {
     used: AtomicU64,
     /// Bytes of pinned units. A unit that several responses pin is counted for each of them.
     pinned: AtomicU64,
-    /// Bytes of clients that hold more than a sixteenth of the memory.
+    /// Bytes of `used` that clients hold who have more than a sixteenth of the memory.
     of_heavy: AtomicU64,
     began: Instant,
     rooms: Mutex<Vec<Weak<Room>>>,
@@ -90,12 +91,13 @@ impl ResponseMemory {
         }
     }
 
-    /// Returns true if a client that holds so much is light: it holds at most a sixteenth.
+    /// Returns true if a client that holds so much is light: it has at most a sixteenth of the
+    /// memory.
     fn is_light(&self, of_client: u64) -> bool {
         of_client <= self.limit / 16
     }
 
-    /// Counts a change of what a client holds, for [`Self::of_heavy`].
+    /// Counts a change of what a client holds besides pinned units, for `of_heavy`.
     fn count_heavy(&self, before: u64, after: u64) {
         let counted = |held| if self.is_light(held) { 0 } else { held };
         let (before, after) = (counted(before), counted(after));
@@ -160,7 +162,10 @@ impl ResponseMemory {
 pub(crate) struct ClientShare {
     /// Number of the client, from 1 on.
     pub(crate) number: u64,
+    /// Bytes reserved for anything but pinned units.
     used: AtomicU64,
+    /// Bytes of pinned units.
+    pinned: AtomicU64,
     pub(crate) connections: AtomicUsize,
     /// Number of connections on which only health checks are answered.
     pub(crate) reserved: AtomicUsize,
@@ -175,11 +180,26 @@ impl Default for ClientShare {
         Self {
             number: NEXT.fetch_add(1, Relaxed),
             used: AtomicU64::new(0),
+            pinned: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             reserved: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
             turns: Arc::default(),
         }
+    }
+}
+
+impl ClientShare {
+    fn counter(&self, purpose: Use) -> &AtomicU64 {
+        match purpose {
+            Use::Least | Use::Ahead => &self.used,
+            Use::Pinned => &self.pinned,
+        }
+    }
+
+    /// Returns all bytes that the client holds.
+    fn holds(&self) -> u64 {
+        self.used.load(SeqCst).saturating_add(self.pinned.load(SeqCst))
     }
 }
 
@@ -299,9 +319,11 @@ impl Room {
     /// the others out.
     pub(crate) fn reserve(&self, client: &ClientShare, bytes: u64, purpose: Use) -> bool {
         self.memory.counter(purpose).fetch_add(bytes, SeqCst);
-        let of_client = client.used.fetch_add(bytes, SeqCst).saturating_add(bytes);
-        self.memory.count_heavy(of_client - bytes, of_client);
-        let fits = self.memory.used() <= self.memory.limit_of(purpose, self.memory.is_light(of_client));
+        let before = client.counter(purpose).fetch_add(bytes, SeqCst);
+        if purpose != Use::Pinned {
+            self.memory.count_heavy(before, before.saturating_add(bytes));
+        }
+        let fits = self.memory.used() <= self.memory.limit_of(purpose, self.memory.is_light(client.holds()));
         if !fits {
             self.give_back(client, bytes, purpose);
         }
@@ -312,8 +334,10 @@ impl Room {
     /// counted together.
     pub(crate) fn give_back(&self, client: &ClientShare, bytes: u64, purpose: Use) {
         self.memory.counter(purpose).fetch_sub(bytes, SeqCst);
-        let of_client = client.used.fetch_sub(bytes, SeqCst);
-        self.memory.count_heavy(of_client, of_client.saturating_sub(bytes));
+        let before = client.counter(purpose).fetch_sub(bytes, SeqCst);
+        if purpose != Use::Pinned {
+            self.memory.count_heavy(before, before.saturating_sub(bytes));
+        }
     }
 
     /// Records that the connection is ended because its client takes bytes too slowly.
@@ -376,6 +400,16 @@ mod tests {
         assert_eq!(crowd, 100, "half of what the heavy client leaves, together");
         heavy.give_back(heavy.peer(), taken, Use::Least);
         assert_eq!((memory.of_heavy.load(SeqCst), memory.used()), (0, 200));
+    }
+
+    #[test]
+    fn units_that_a_heavy_client_pins_gave_room_to_others() {
+        let memory = ResponseMemory::new(1600, 10, 4000);
+        let heavy = Room::new(&memory, &Arc::default());
+        take_all(&heavy, Use::Pinned);
+        assert_eq!(memory.of_heavy.load(SeqCst), 0);
+        heavy.give_back(heavy.peer(), heavy.peer().pinned.load(SeqCst), Use::Pinned);
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]

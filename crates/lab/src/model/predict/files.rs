@@ -1,19 +1,19 @@
 //! The sizes of the files of a title.
 
-use super::{overlap, sent::audio_packets};
+use super::{
+    overlap,
+    sent::audio_packets,
+    tables::{MAX_MOOV, boxes, handler, sizes, table},
+};
 use crate::Error;
 use std::{
     fs::{self, File},
     io::{self, Read as _, Seek as _, SeekFrom},
-    iter,
     path::Path,
 };
 
 /// The bytes of the head of a box with a 64-bit size (ISO/IEC 14496-12, 4.2).
 const LARGE_HEAD: usize = 16;
-
-/// The most bytes of a `moov` that are read.
-const MAX_MOOV: u64 = 64 << 20;
 
 /// The sizes of the files of a title.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,14 +131,10 @@ impl Tracks {
     /// Finds the samples in a `moov`. What is missing counts as no samples.
     fn of(moov: &[u8]) -> Self {
         let mut tracks = Self::default();
-        for media in boxes(moov, *b"trak").filter_map(|track| boxes(track, *b"mdia").next()) {
-            let handler = boxes(media, *b"hdlr").next().and_then(|handler| handler.get(8..12));
-            let samples = ["minf", "stbl", "stsz"]
-                .iter()
-                .try_fold(media, |within, name| boxes(within, name.as_bytes().try_into().ok()?).next());
-            let sizes = samples.and_then(sizes).unwrap_or_default();
+        for track in boxes(moov, *b"trak") {
+            let sizes = table(track, *b"stsz").and_then(sizes).unwrap_or_default();
             let samples = Samples { count: sizes.len() as u64, bytes: sizes.iter().sum() };
-            match handler {
+            match handler(track) {
                 Some(b"vide") => tracks.video = samples,
                 Some(b"soun") => (tracks.audio, tracks.audio_packets) = (samples, audio_packets(&sizes)),
                 _ => {}
@@ -146,32 +142,6 @@ impl Tracks {
         }
         tracks
     }
-}
-
-/// Returns the sizes that a `stsz` lists (ISO/IEC 14496-12, 8.7.3): version, size of all samples,
-/// their number, and the size of each sample if these differ.
-pub(super) fn sizes(stsz: &[u8]) -> Option<Vec<u64>> {
-    let (numbers, _) = stsz.as_chunks::<4>();
-    let mut numbers = numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number)));
-    let (size, count) = (numbers.nth(1)?, numbers.next()?);
-    // Sizes that are not listed may be so many that they fill the memory.
-    let count = usize::try_from(count.min(MAX_MOOV / 4)).ok()?;
-    Some(if size == 0 { numbers.take(count).collect() } else { vec![size; count] })
-}
-
-/// Returns the content of each box with a name. All heads have 8 bytes.
-pub(super) fn boxes(mut bytes: &[u8], wanted: [u8; 4]) -> impl Iterator<Item = &[u8]> {
-    iter::from_fn(move || {
-        while let Some((&[a, b, c, d, name @ ..], rest)) = bytes.split_first_chunk::<8>() {
-            let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()?.checked_sub(8)?;
-            let (content, next) = rest.split_at_checked(length)?;
-            bytes = next;
-            if name == wanted {
-                return Some(content);
-            }
-        }
-        None
-    })
 }
 
 #[cfg(test)]
@@ -196,7 +166,7 @@ mod tests {
             tracks: Tracks::default(),
         };
         let read = Files::read(folder.path()).unwrap();
-        assert_eq!(read, Files { ism: 5, media: vec![file(38, 28, 10, 7), file(19, 10, 9, 0),] });
+        assert_eq!(read, Files { ism: 5, media: vec![file(38, 28, 10, 7), file(19, 10, 9, 0)] });
         // Two tracks: of samples of 5 and 6 bytes, and of three with 7 bytes each.
         let within = |name: &[u8], content: &[u8]| {
             let length = u32::try_from(content.len() + 8).unwrap();

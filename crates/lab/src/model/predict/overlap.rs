@@ -5,7 +5,7 @@
 //! first frames of the next one. Each segment reads the range in which its samples lie, so the
 //! bytes in between are read twice. Mostly, these are a sync sample and a frame or two.
 
-use super::files::{boxes, sizes};
+use super::tables::{boxes, handler, numbers, pairs, sizes, table, within};
 use std::iter;
 
 /// A sample: the bytes of the file where it starts and ends, and its time of presentation in
@@ -37,32 +37,6 @@ fn overlap(video: &[Sample], audio: &[Sample], first: usize) -> Option<u64> {
     let end = before.end.max(audio.get(cut.checked_sub(1)?)?.end);
     let start = audio.get(cut).map_or(first.start, |sample| first.start.min(sample.start));
     Some(end.saturating_sub(start))
-}
-
-/// Returns the content of a box in boxes.
-fn within<'a>(track: &'a [u8], path: &[[u8; 4]]) -> Option<&'a [u8]> {
-    path.iter().try_fold(track, |content, name| boxes(content, *name).next())
-}
-
-fn handler(track: &[u8]) -> Option<&[u8]> {
-    within(track, &[*b"mdia", *b"hdlr"])?.get(8..12)
-}
-
-/// Returns the content of a table of samples.
-fn table(track: &[u8], name: [u8; 4]) -> Option<&[u8]> {
-    within(track, &[*b"mdia", *b"minf", *b"stbl", name])
-}
-
-/// Returns the numbers of a box behind its version and flags.
-fn numbers(content: &[u8]) -> impl Iterator<Item = u32> {
-    let (numbers, _) = content.as_chunks::<4>();
-    numbers.iter().skip(1).map(|number| u32::from_be_bytes(*number))
-}
-
-/// Returns pairs of numbers behind their count.
-fn pairs(content: &[u8]) -> impl Iterator<Item = (u32, u32)> {
-    let mut numbers = numbers(content).skip(1);
-    iter::from_fn(move || Some((numbers.next()?, numbers.next()?)))
 }
 
 /// Returns the sync samples of a track (ISO/IEC 14496-12, 8.6.2), counted from 0.

@@ -122,6 +122,7 @@ mod tests {
             assert_eq!(sent(format, &fragmented, 4), None, "fragments list samples");
         }
     }
+
     #[test]
     fn four_frames_of_audio_share_whole_packets() {
         // 22 + 4 · (7 + 33) bytes are 182, and 22 + 4 · (7 + 34) are 186.
