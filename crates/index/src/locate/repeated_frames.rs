@@ -54,24 +54,39 @@ fn with_repetitions(table: &SampleTable, second: i64, most: u32) -> Option<Sampl
     if !table.timing(0).any(|(_, duration, _)| is_long(duration)) {
         return None;
     }
+    let times = |sample: &Sample| match is_long(sample.duration) && sample.size <= LARGEST {
+        true => u32::try_from(i64::from(sample.duration) / second).ok(),
+        false => Some(1),
+    };
+    // Counting first builds nothing for tracks that are left as they are, of which a file may have
+    // a thousand.
+    let count = table
+        .range(0..u32::MAX)
+        .try_fold(0_u32, |count, sample| count.checked_add(times(&sample)?).filter(|count| *count <= most))?;
+    if count <= table.len() {
+        return None;
+    }
     let mut builder = SampleTableBuilder::default();
     builder.set_all_sync();
-    let mut count = 0_u32;
     for sample in table.range(0..u32::MAX) {
-        let Sample { duration, size, .. } = sample;
-        let times = if is_long(duration) && size <= LARGEST { i64::from(duration) / second } else { 1 };
-        let times = u32::try_from(times).ok()?;
-        count = count.checked_add(times).filter(|count| *count <= most)?;
-        for number in 0..times {
-            // Rounding each end, not each duration, keeps the sum of the durations exact.
-            let until = |number: u32| u64::from(duration) * u64::from(number) / u64::from(times);
-            builder.durations.push(u32::try_from(until(number + 1) - until(number)).ok()?);
-            builder.sizes.push(size);
-            builder.push_compositions(sample.composition_offset, 1);
-            builder.push_chunk(sample.offset, 1, size.into());
-        }
+        repeat(&sample, times(&sample)?, &mut builder)?;
     }
-    (count > table.len()).then(|| builder.finish(table.decode_time(0)))
+    Some(builder.finish(table.decode_time(0)))
+}
+
+/// Appends a sample `times` times, with its duration divided among the repetitions. `None` if a
+/// duration does not fit.
+fn repeat(sample: &Sample, times: u32, builder: &mut SampleTableBuilder) -> Option<()> {
+    let Sample { duration, size, .. } = *sample;
+    // Rounding each end, not each duration, keeps the sum of the durations exact.
+    let until = |number: u32| u64::from(duration) * u64::from(number) / u64::from(times);
+    for number in 0..times {
+        builder.durations.push(u32::try_from(until(number + 1) - until(number)).ok()?);
+        builder.sizes.push(size);
+        builder.push_chunk(sample.offset, 1, size.into());
+    }
+    builder.push_compositions(sample.composition_offset, times);
+    Some(())
 }
 
 #[cfg(test)]
