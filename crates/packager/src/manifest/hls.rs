@@ -11,6 +11,7 @@ mod multivariant;
 mod muxing;
 mod rates;
 mod renditions;
+mod targets;
 mod thumbnails;
 
 pub(crate) use media::{iframes, media};
@@ -135,25 +136,6 @@ fn packed_for_playlist<'a>(
 /// §4.4.3.1).
 fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
     micros.map(|micros| (micros + 500_000) / 1_000_000).max().unwrap_or(0).max(1)
-}
-
-/// Returns the least `EXT-X-TARGETDURATION` of a playlist of one track: that of video with fewer
-/// and far longer segments, such as still pictures, or 0. Playlists of audio and video must state
-/// the same target duration (RFC 8216 §6.2.4).
-fn least_target(title: &Title, tracks: &[usize], minimum: Option<Duration>) -> i64 {
-    let [only] = *tracks else { return 0 };
-    let segments = title.tracks()[only].segment_count();
-    if track(title, only).kind == TrackKind::Text {
-        return 0;
-    }
-    let videos = title.whole_tracks().filter(|named| title.track(named).kind == TrackKind::Video);
-    let of_video = videos.filter(|named| named.segment_count() < segments).filter_map(|named| {
-        let video = [title.find(&named.name)?];
-        let packed = packed_for_playlist(title, &video, minimum)?;
-        Some(target_duration(listed_segments(&packed).map(|(_, micros)| micros)))
-    });
-    let is_long = |&longest: &i64| i128::from(longest) > i128::from(title.target().as_secs()) * 2 + 1;
-    of_video.max().filter(is_long).unwrap_or(0)
 }
 
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {

@@ -1,8 +1,8 @@
 //! Media and I-frame playlists.
 
 use super::{
-    attributes::PlaylistTag, container_of, find, iframe_durations, keys::SegmentKeys, least_target,
-    listed_segments, packed_for_playlist, protocol_for, target_duration,
+    attributes::PlaylistTag, container_of, find, iframe_durations, keys::SegmentKeys, listed_segments,
+    packed_for_playlist, protocol_for, target_duration, targets::VideoTargets,
 };
 use crate::{
     PackError, Resource,
@@ -193,7 +193,7 @@ impl Playlist<'_> {
         let version = if has_keys { version.max(5) } else { version };
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
         let target = target_duration(entries.iter().map(|entry| entry.micros));
-        let target = target.max(least_target(self.selected.title(), self.tracks, self.minimum));
+        let target = target.max(VideoTargets::new(self.selected.title(), self.minimum).least(self.tracks));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "#EXT-X-TARGETDURATION:{target}");
         text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n");

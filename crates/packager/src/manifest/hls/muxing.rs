@@ -27,8 +27,9 @@ fn makes_long_segments(title: &Title, video: usize, audio: usize) -> bool {
     let scale = u128::from(track(title, video).timescale.get());
     let longest = title.target().as_nanos().saturating_mul(2).saturating_mul(scale) / 1_000_000_000;
     let cuts = &title.tracks()[audio].cuts;
-    let count = |from: u32, until: u32| cuts.iter().filter(|&&cut| cut >= from && cut < until).count();
+    // Cuts ascend. Searching them keeps titles of many long segments from taking quadratic time.
+    let before = |sample: u32| cuts.partition_point(|&cut| cut < sample);
     packed.numbers().filter(|&number| u128::from(packed.duration(number)) > longest).any(|number| {
-        packed.share(audio, number).is_some_and(|share| count(share.cut.start, share.cut.end) > 1)
+        packed.share(audio, number).is_some_and(|share| before(share.cut.end) > before(share.cut.start) + 1)
     })
 }

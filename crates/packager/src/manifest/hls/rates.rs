@@ -1,6 +1,6 @@
 //! Bit rates of playlists. Each track's samples are read once, however many playlists it is in.
 
-use super::{iframe_durations, least_target, listed_segments, packed_for_playlist};
+use super::{iframe_durations, listed_segments, packed_for_playlist, targets::VideoTargets};
 use crate::{
     carry::{Protocol, sends_webvtt},
     manifest::MICROS,
@@ -18,6 +18,9 @@ pub(super) struct Rates<'a> {
     protocol: Protocol,
     minimum: Option<Duration>,
     protection: Option<&'a Protection>,
+    targets: VideoTargets<'a>,
+    /// Target durations of I-frame playlists, whose segments are not joined.
+    iframe_targets: VideoTargets<'a>,
     own: Vec<OnceCell<Own>>,
     /// For each track: bit rates of the playlist of it alone.
     alone: Vec<OnceCell<Bitrate>>,
@@ -43,12 +46,14 @@ impl<'a> Rates<'a> {
     ) -> Self {
         let own = title.tracks().iter().map(|_| OnceCell::new()).collect();
         let alone = title.tracks().iter().map(|_| OnceCell::new()).collect();
-        Self { title, protocol, minimum, protection, own, alone }
+        let targets = VideoTargets::new(title, minimum);
+        let iframe_targets = VideoTargets::new(title, None);
+        Self { title, protocol, minimum, protection, targets, iframe_targets, own, alone }
     }
 
     /// Returns the bit rates of the media playlist of tracks, lead first.
     pub(super) fn of(&self, tracks: &[usize]) -> Bitrate {
-        let least = || least_target(self.title, tracks, self.minimum);
+        let least = || self.targets.least(tracks);
         let compute = || {
             let packed = self.pack(tracks);
             let listed = packed.iter().flat_map(listed_segments).map(|(_, micros)| micros);
@@ -63,7 +68,7 @@ impl<'a> Rates<'a> {
     /// Returns the bit rates of the I-frame playlist of a track.
     pub(super) fn of_iframes(&self, track: usize) -> Bitrate {
         let Some(own) = self.computed(track) else { return rates_of([].into_iter(), &[], 1) };
-        let least = least_target(self.title, &[track], None);
+        let least = self.iframe_targets.least(&[track]);
         rates_of(own.iframe_durations.iter().copied(), &own.iframes, least)
     }
 
