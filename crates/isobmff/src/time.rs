@@ -61,6 +61,10 @@ impl Time {
     /// Returns the same time in ticks of `scale`, rounded as requested and limited to
     /// [`Self::MAX_TICKS`] on either side of zero.
     pub fn in_scale(self, scale: Timescale, round: Round) -> i64 {
+        let few = self.ticks.checked_mul(scale.get().into());
+        if let Some(scaled) = few.filter(|scaled| scaled.unsigned_abs() <= Self::MAX_TICKS.unsigned_abs()) {
+            return divided(scaled, self.scale.get().into(), round);
+        }
         let from = i128::from(self.scale.get());
         let scaled = i128::from(self.ticks) * i128::from(scale.get());
         let ticks = match round {
@@ -76,6 +80,16 @@ impl Time {
     #[expect(clippy::cast_precision_loss, reason = "only for display")]
     pub fn seconds(self) -> f64 {
         self.ticks as f64 / f64::from(self.scale.get())
+    }
+}
+
+/// Divides numbers of 64 bits, which takes a fraction of the time that 128 bits take.
+fn divided(scaled: i64, from: i64, round: Round) -> i64 {
+    match round {
+        Round::Down => scaled.div_euclid(from),
+        Round::Up => -(-scaled).div_euclid(from),
+        // The same as (2 × scaled + from) / (2 × from).
+        Round::Nearest => scaled.div_euclid(from) + i64::from(2 * scaled.rem_euclid(from) >= from),
     }
 }
 
@@ -140,6 +154,27 @@ mod tests {
                 (a, b) = (b, a % b);
             }
             prop_assert_eq!(found, a);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn few_ticks_are_converted_like_many(
+            ticks in prop_oneof![-1000..1000_i64, -1_i64 << 40..1 << 40, any::<i64>()],
+            from in prop_oneof![1..100_u32, 1..=u32::MAX],
+            to in prop_oneof![1..100_u32, 1..=u32::MAX],
+        ) {
+            let (from, to) = (i128::from(from), i128::from(to));
+            let scaled = i128::from(ticks) * to;
+            let expected = [
+                scaled.div_euclid(from),
+                -(-scaled).div_euclid(from),
+                (2 * scaled + from).div_euclid(2 * from),
+            ];
+            let scales = [from, to].map(|ticks| scale(u32::try_from(ticks).unwrap()));
+            let time = Time::new(ticks, scales[0]);
+            let found = [Round::Down, Round::Up, Round::Nearest].map(|round| time.in_scale(scales[1], round));
+            prop_assert_eq!(found.map(i128::from), expected.map(|ticks| ticks.clamp(-1 << 61, 1 << 61)));
         }
     }
 

@@ -22,6 +22,7 @@ use latemux_index::{
     },
     title::{Segment, TitleTrack},
 };
+use std::borrow::Cow;
 
 /// Returns the bytes of every segment of a track (an index into [`Title::tracks`]) in a protocol,
 /// as sent alone: in TS with PAT and PMT. Empty if there is no such track.
@@ -105,11 +106,14 @@ pub(crate) fn segment_and_iframe_sizes(
     let mut stretches = size.batches(table, &title_track.cuts);
     for cut in title_track.cuts.windows(2) {
         let (&[start, end], Some(stretch)) = (cut, stretches.next_batch()) else { break };
-        whole.push(container + (size.bytes)(&stretch));
+        let bytes = container + (size.bytes)(&stretch);
+        whole.push(bytes);
         let mut samples = stretch.one_by_one();
         while let Some(frame) = frames.next_if(|frame| frame.index < end) {
             let at = frame.index.saturating_sub(start) as usize;
-            alone.push(container + (size.bytes)(&samples.get(at)));
+            // A segment of one sample is its I-frame.
+            let is_whole = stretch.sizes.len() == 1 && at == 0;
+            alone.push(if is_whole { bytes } else { container + (size.bytes)(&samples.get(at)) });
         }
     }
     (whole, alone)
@@ -200,7 +204,10 @@ impl<'a> StretchSize<'a> {
 
 /// Returns the shares of a track as consecutive cuts, with empty ones for missing shares. `None` if
 /// the first share is missing or the shares do not follow one another.
-fn cuts_of_shares(packed: &PackedTracks<'_>, track: usize) -> Option<Vec<u32>> {
+fn cuts_of_shares<'a>(packed: &PackedTracks<'a>, track: usize) -> Option<Cow<'a, [u32]>> {
+    if let Some(cuts) = packed.own_cuts(track) {
+        return Some(Cow::Borrowed(cuts));
+    }
     let mut cuts: Vec<u32> = Vec::new();
     for number in packed.numbers() {
         match (cuts.last(), packed.share(track, number)) {
@@ -210,7 +217,7 @@ fn cuts_of_shares(packed: &PackedTracks<'_>, track: usize) -> Option<Vec<u32>> {
             _ => return None,
         }
     }
-    Some(cuts)
+    Some(Cow::Owned(cuts))
 }
 
 /// Returns the bytes of a segment that belong to no track.

@@ -5,7 +5,6 @@ use crate::{
     table::samples::SampleTable,
 };
 use latemux_isobmff::{Time, Timescale, time::Round};
-use std::ops::Range;
 
 /// Largest distance in milliseconds between sync points of renditions that count as equal: rounding
 /// to different timescales moves them apart.
@@ -61,31 +60,19 @@ impl<'a> CutTrack<'a> {
         Self { track, points }
     }
 
-    /// Returns true if samples of a cut are presented before the sync sample it starts with.
-    pub(crate) fn has_leading_samples(&self, cut: &Range<u32>) -> bool {
-        let from = |index: u32| {
-            let points = self.points.as_deref().unwrap_or_default();
-            points.get(points.partition_point(|sync| sync.point.index < index)..).unwrap_or_default()
-        };
-        let within = from(cut.start).iter().take_while(|sync| sync.point.index < cut.end);
-        let earliest = within.map(|sync| sync.earliest).min();
-        let first = from(cut.start).first().map(|sync| sync.point.time);
-        earliest.zip(first).is_some_and(|(earliest, first)| earliest < first)
-    }
-
-    /// Returns the earliest presentation time from a cut point to the next one, in track ticks.
-    ///
-    /// Also returns how much later that is than the point's decode time, 0 for fragments.
-    pub(crate) fn earliest(&self, point: CutPoint) -> (i64, i64) {
-        let Some(points) = &self.points else {
-            return match &self.track.samples {
-                Samples::Fragments(table) => (table.start(point.index).unwrap_or(point.time), 0),
-                Samples::Table(_) => (point.time, 0),
-            };
-        };
-        let found = points.binary_search_by_key(&point.index, |sync| sync.point.index);
-        let sync = found.ok().and_then(|at| points.get(at));
-        sync.map_or((point.time, 0), |sync| (sync.earliest, sync.earliest.saturating_sub(sync.decoded)))
+    /// Returns true if a segment has samples that are presented before the sync sample it starts
+    /// with. `cuts` are the first samples of segments, ascending, and one past the last sample.
+    pub(crate) fn has_leading_samples(&self, cuts: &[u32]) -> bool {
+        let mut points = self.points.as_deref().unwrap_or_default();
+        let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
+        ranges.any(|(&start, &end)| {
+            while let Some((_, later)) = points.split_first().filter(|(sync, _)| sync.point.index < start) {
+                points = later;
+            }
+            let within = points.iter().take_while(|sync| sync.point.index < end);
+            let earliest = within.map(|sync| sync.earliest).min();
+            earliest.zip(points.first()).is_some_and(|(earliest, first)| earliest < first.point.time)
+        })
     }
 }
 
@@ -134,6 +121,21 @@ impl<'a> CutPoints<'a> {
                 Some(CutPoint { index, time: table.sync_time(index)? })
             }
         }
+    }
+
+    /// Returns the earliest presentation time from a cut point to the next one, in track ticks. The
+    /// point is the one that the search has returned last.
+    ///
+    /// Also returns how much later that is than the point's decode time, 0 for fragments.
+    pub(crate) fn earliest(&self, point: CutPoint) -> (i64, i64) {
+        let Some(points) = self.points else {
+            return match &self.track.samples {
+                Samples::Fragments(table) => (table.start(point.index).unwrap_or(point.time), 0),
+                Samples::Table(_) => (point.time, 0),
+            };
+        };
+        let sync = points.first().filter(|sync| sync.point.index == point.index);
+        sync.map_or((point.time, 0), |sync| (sync.earliest, sync.earliest.saturating_sub(sync.decoded)))
     }
 
     /// Returns the cut point at `time`, within the tolerance.

@@ -80,9 +80,15 @@ pub struct SampleBatches<'a> {
     read: BatchBuffers,
 }
 
-/// The values of one batch.
+/// Number of samples up to which the samples of several batches are read together, which is faster
+/// for batches of few samples.
+const TOGETHER: u32 = 1024;
+
+/// The values of one batch or of several in a row.
 #[derive(Debug, Default)]
 struct BatchBuffers {
+    /// Numbers in the columns of the samples that have been read. They end at a cut.
+    numbers: Range<u32>,
     sizes: Vec<u32>,
     durations: Vec<u32>,
     packed: Vec<u32>,
@@ -201,8 +207,25 @@ impl SampleBatches<'_> {
         let (&[start, end], rest) = (self.cuts.first_chunk()?, self.cuts.get(1..)?);
         self.cuts = rest;
         let Range { start, end } = in_window(&self.window, &(start..end));
+        if end > self.read.numbers.end {
+            self.read_from(start, end);
+        }
+        let at = start.saturating_sub(self.read.numbers.start) as usize;
+        let batch = self.read.part(at..at + (end - start) as usize);
+        let decode_time = self.decode_time;
+        let duration: u64 = batch.durations.iter().map(|&duration| u64::from(duration)).sum();
+        self.decode_time = decode_time + duration.cast_signed();
+        Some(SampleBatch { decode_time, ..batch })
+    }
+
+    /// Reads the samples up to `end`, a number in the columns, and those of further batches.
+    fn read_from(&mut self, start: u32, end: u32) {
+        let cuts = self.cuts.iter().map(|&cut| in_window(&self.window, &(cut..cut)).start);
+        let together = cuts.take_while(|cut| cut.saturating_sub(start) <= TOGETHER).last();
+        let end = together.map_or(end, |cut| cut.max(end));
         let len = (end - start) as usize;
-        let BatchBuffers { sizes, durations, packed, composition_offsets, sync } = &mut self.read;
+        let BatchBuffers { numbers, sizes, durations, packed, composition_offsets, sync } = &mut self.read;
+        *numbers = start..end;
 
         let fill = |values: &mut BulkValues<'_>, buffer: &mut Vec<u32>| {
             buffer.resize(len, 0);
@@ -238,9 +261,18 @@ impl SampleBatches<'_> {
                 *next = gaps.next().map(|gap| number + u64::from(gap));
             }
         }
-        let decode_time = self.decode_time;
-        let duration: u64 = durations.iter().map(|&duration| u64::from(duration)).sum();
-        self.decode_time = decode_time + duration.cast_signed();
-        Some(SampleBatch { decode_time, sizes, durations, composition_offsets, sync })
+    }
+}
+
+impl BatchBuffers {
+    /// Returns the values at some positions. The decode time is left out.
+    fn part(&self, range: Range<usize>) -> SampleBatch<'_> {
+        SampleBatch {
+            decode_time: 0,
+            sizes: self.sizes.get(range.clone()).unwrap_or_default(),
+            durations: self.durations.get(range.clone()).unwrap_or_default(),
+            composition_offsets: self.composition_offsets.get(range.clone()).unwrap_or_default(),
+            sync: self.sync.get(range).unwrap_or_default(),
+        }
     }
 }

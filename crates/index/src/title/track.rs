@@ -60,7 +60,7 @@ impl TitleTrack {
             let number = u32::try_from(next).unwrap_or(u32::MAX);
             next = last + 1;
             let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
-            let (earliest, reordered) = by.earliest(point);
+            let (earliest, reordered) = points.earliest(point);
             if point.index > cut && earliest > time {
                 reorder = reorder.max(reordered);
                 cuts.push(point.index);
@@ -81,8 +81,7 @@ impl TitleTrack {
         cuts.shrink_to_fit();
         times.shrink_to_fit();
         grid_segments.shrink_to_fit();
-        let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
-        let leading = Some(ranges.any(|(&start, &end)| by.has_leading_samples(&(start..end))));
+        let leading = Some(by.has_leading_samples(&cuts));
         Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading, reorder }
     }
 

@@ -88,12 +88,20 @@ impl<'a> PackedTracks<'a> {
     }
 
     /// Returns the number after a segment of the lead, even after the last one. O(log n).
+    #[inline]
     fn next(&self, number: u32) -> u32 {
         // A URL may ask for any number.
         let after = number.saturating_add(1);
-        let (Some(minimum), Some(position)) = (self.minimum, self.lead().position(number)) else {
-            return after;
-        };
+        match self.minimum {
+            Some(minimum) => self.next_of_joined(number, after, minimum),
+            None => after,
+        }
+    }
+
+    /// Returns the number after a segment that is joined with others until they last for `minimum`.
+    /// `after` is the number after the first of them.
+    fn next_of_joined(&self, number: u32, after: u32, minimum: Duration) -> u32 {
+        let Some(position) = self.lead().position(number) else { return after };
         let nanos = |time: Time| u128::try_from(time.in_scale(NANOS, Round::Nearest)).unwrap_or(0);
         let grid = &self.title.grid();
         let start = |&segment: &u32| {
@@ -141,6 +149,14 @@ impl<'a> PackedTracks<'a> {
         ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(0).max(1)
     }
 
+    /// Returns the cuts of a track (an index into [`Title::tracks`]) if its shares are its own
+    /// segments: no segments are joined, and it has those of the lead.
+    pub(crate) fn own_cuts(&self, track: usize) -> Option<&'a [u32]> {
+        let own = self.title.tracks().get(track)?;
+        let is_own = track == self.lead || own.grid_segments == self.lead().grid_segments;
+        (self.minimum.is_none() && is_own).then_some(&own.cuts)
+    }
+
     /// Returns each track's share of a segment (0-based), in the order the tracks were given: its
     /// own segments that start in the lead's part of the grid, joined. The lead's first and last
     /// segments also take earlier and later samples. `None` if the track has no samples there.
@@ -161,6 +177,8 @@ impl<'a> PackedTracks<'a> {
         } else {
             // Returns the position of the other's first segment at or after one of the lead.
             let first_from = |position: usize| match lead.grid_segments.get(position) {
+                // Most tracks have the segments of the lead, which need no search.
+                Some(from) if other.grid_segments.get(position) == Some(from) => position,
                 Some(from) => other.grid_segments.partition_point(|g| g < from),
                 None => other.grid_segments.len(),
             };

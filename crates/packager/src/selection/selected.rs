@@ -106,7 +106,16 @@ impl<'a> Selected<'a> {
     /// Returns `Whole` if all segments of packed tracks are the whole title's: one template serves.
     pub(crate) fn extent_of_all(&self, tracks: &[usize]) -> Extent {
         let Some(packed) = PackedTracks::new(self.title(), tracks) else { return Extent::Selected };
-        extent(packed.numbers().all(|number| self.extent(tracks, None, number) == Extent::Whole))
+        if self.own.is_none() {
+            return Extent::Whole;
+        }
+        let Some(of_whole) = self.in_whole(tracks) else { return Extent::Selected };
+        let Some(whole) = PackedTracks::new(self.whole, &of_whole) else { return Extent::Selected };
+        let same = |number: u32| {
+            let mut shares = tracks.iter().zip(&*of_whole);
+            shares.all(|(&track, &in_whole)| packed.share(track, number) == whole.share(in_whole, number))
+        };
+        extent(packed.numbers().all(same))
     }
 
     /// Like [`Self::extent_of_all`], for protocols in which a clip is moved to start at 0.

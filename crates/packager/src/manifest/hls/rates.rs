@@ -68,8 +68,19 @@ impl<'a> Rates<'a> {
     /// Returns the bit rates of the I-frame playlist of a track.
     pub(super) fn of_iframes(&self, track: usize) -> Bitrate {
         let Some(own) = self.computed(track) else { return rates_of([].into_iter(), &[], 1) };
+        if self.are_segments(track, own) {
+            return self.of(&[track]);
+        }
         let least = self.iframe_targets.least(&[track]);
         rates_of(own.iframe_durations.iter().copied(), &own.iframes, least)
+    }
+
+    /// Returns true if the I-frames of a track are its segments, so that both playlists have the
+    /// same sizes and durations.
+    fn are_segments(&self, track: usize, own: &Own) -> bool {
+        self.minimum.is_none()
+            && own.iframes.len() == self.title.tracks()[track].grid_segments.len()
+            && own.segments.iter().map(|size| size + self.psi()).eq(own.iframes.iter().copied())
     }
 
     /// Returns at least the bytes of every segment of text in WebVTT. `None` for other tracks.
