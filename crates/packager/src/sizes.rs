@@ -1,7 +1,10 @@
 //! Exact sizes of a track's segments, and the bit rates that manifests state. O(samples), at some
 //! nanoseconds each: tables are read by columns. The origin caches manifests.
 
+mod beside;
 mod estimate;
+
+pub(crate) use beside::SizesBeside;
 
 use crate::{
     carry::Protocol,
@@ -22,7 +25,7 @@ use latemux_index::{
     },
     title::{Segment, TitleTrack},
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, rc::Rc};
 
 /// Returns the bytes of every segment of a track (an index into [`Title::tracks`]) in a protocol,
 /// as sent alone: in TS with PAT and PMT. Empty if there is no such track.
@@ -42,10 +45,20 @@ pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u
 
 /// Returns the bytes of every segment of tracks packed together, like [`muxed_sizes`].
 pub(crate) fn packed_sizes(title: &Title, packed: &PackedTracks<'_>, protocol: Protocol) -> Vec<u64> {
+    sizes_of_shares(title, packed, protocol, |track| share_sizes(title, packed, track, protocol).into())
+}
+
+/// Returns [`packed_sizes`]. `share` returns the [`share_sizes`] of a track.
+fn sizes_of_shares(
+    title: &Title,
+    packed: &PackedTracks<'_>,
+    protocol: Protocol,
+    share: impl Fn(usize) -> Rc<[u64]>,
+) -> Vec<u64> {
     let mut sizes: Vec<u64> = packed.numbers().map(|_| container_bytes(protocol)).collect();
     for track in packed.tracks() {
-        for (sum, size) in sizes.iter_mut().zip(share_sizes(title, packed, track, protocol)) {
-            *sum += size;
+        for (sum, size) in sizes.iter_mut().zip(&*share(track)) {
+            *sum += *size;
         }
     }
     if let Some(last) = sizes.last_mut() {
@@ -365,6 +378,11 @@ pub(crate) fn sized_encrypted(
     if let (Some(cover), [track]) = (cover, tracks) {
         add_encryption(title, &packed, *track, cover, &mut sizes);
     }
+    with_durations(title, &packed, sizes)
+}
+
+/// Returns segments of these sizes, and the ticks per second of their durations.
+fn with_durations(title: &Title, packed: &PackedTracks<'_>, sizes: Vec<u64>) -> (Vec<SegmentSize>, u32) {
     let segments = packed
         .numbers()
         .zip(sizes)

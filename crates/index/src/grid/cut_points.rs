@@ -138,10 +138,18 @@ impl<'a> CutPoints<'a> {
         sync.map_or((point.time, 0), |sync| (sync.earliest, sync.earliest.saturating_sub(sync.decoded)))
     }
 
-    /// Returns the cut point at `time`, within the tolerance.
-    pub(crate) fn near(&mut self, time: Time) -> Option<CutPoint> {
+    /// Returns `None` if there is a cut point at `time`, within the tolerance. Otherwise returns a
+    /// time up to which there is none, and up to which the track lasts.
+    pub(crate) fn far_until(&mut self, time: Time) -> Option<Time> {
         let (from, until) = around(time, self.track.timescale);
-        self.at_or_after(from).filter(|point| point.time <= until)
+        let next = self.at_or_after(from).map(|point| point.time);
+        if next.is_some_and(|next| next <= until) {
+            return None;
+        }
+        let next = next.map_or(self.track.end, |next| next.min(self.track.end));
+        // Rounding moves times by less than two ticks.
+        let tolerance = (until - from) / 2;
+        Some(Time::new(next.saturating_sub(tolerance + 2), self.track.timescale))
     }
 
     /// Returns the cut point for a boundary at `time`, or `None` if the track has none left.

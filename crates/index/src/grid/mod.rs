@@ -138,6 +138,8 @@ fn boundaries(
     let scale = reference.timescale;
     let mut points = CutPoints::new(by);
     let mut others: Vec<CutPoints<'_>> = others.iter().map(|cut| CutPoints::new(cut)).collect();
+    let ends = |other: &CutPoints<'_>| Time::new(other.track.end, other.track.timescale);
+    let mut first_end = others.iter().map(ends).min();
     let mut starts: Vec<Time> = Vec::new();
     let mut steps = TargetMultiples::from(start, target);
     let mut previous = start.in_scale(scale, Round::Down);
@@ -151,14 +153,20 @@ fn boundaries(
         }
         let time = Time::new(point.time, scale);
         // A rendition that has ended does not restrict the boundaries.
-        others.retain(|other| time < Time::new(other.track.end, other.track.timescale));
-        let shared = others.iter_mut().all(|other| other.near(time).is_some());
-        if shared {
-            starts.push(time);
-            previous = point.time;
-            steps.skip_past(time, reference);
+        if first_end.is_some_and(|end| time >= end) {
+            others.retain(|other| time < ends(other));
+            first_end = others.iter().map(ends).min();
         }
         after = point.time;
+        match others.iter_mut().find_map(|other| other.far_until(time)) {
+            // The points of a rendition with few of them are not looked for at each point of another.
+            Some(far) => after = after.max(far.in_scale(scale, Round::Down).saturating_sub(2)),
+            None => {
+                starts.push(time);
+                previous = point.time;
+                steps.skip_past(time, reference);
+            }
+        }
     }
     (!too_long(previous, reference.end)).then_some(starts)
 }

@@ -13,7 +13,7 @@ use crate::{
     carry::{Protocol, find_carried},
     segment::{Clock, PackedTracks, f4f},
     selection::Selected,
-    sizes::Bitrate,
+    sizes::SizesBeside,
 };
 use latemux_index::{
     Title,
@@ -60,8 +60,9 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
             .text(&base64(&bootstrap::information(times)));
         check_size(xml.text())?;
     }
+    let sizes = SizesBeside::new(title, Protocol::Hds);
     for (media, bootstrap) in media.iter().zip(shared) {
-        media.write(&mut xml, selected, links, bootstrap, millis);
+        media.write(&mut xml, selected, links, bootstrap, millis, &sizes);
         check_size(xml.text())?;
     }
     Ok(xml.finish())
@@ -123,8 +124,10 @@ impl MediaElement {
         links: &Links<'_>,
         bootstrap: usize,
         millis: u64,
+        sizes: &SizesBeside<'_>,
     ) {
         let title = selected.title();
+        let peak = PackedTracks::new(title, &self.tracks).map_or(0, |packed| sizes.rates(&packed).peak);
         let extent = selected.extent_if_moved(&self.tracks);
         let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
         let tracks = || self.tracks.iter().map(|&i| track(title, i));
@@ -136,7 +139,7 @@ impl MediaElement {
             .attr_if("type", self.is_alternate.then_some("audio"))
             .attr_if("label", language)
             .attr_if("lang", language)
-            .attr("bitrate", Bitrate::of_tracks(title, &self.tracks, Protocol::Hds).peak.div_ceil(1000))
+            .attr("bitrate", peak.div_ceil(1000))
             .attr_if("width", video.map(|v| v.width))
             .attr_if("height", video.map(|v| v.height))
             .attr("bootstrapInfoId", format_args!("bootstrap{bootstrap}"))

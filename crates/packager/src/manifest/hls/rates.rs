@@ -6,7 +6,9 @@ use crate::{
     manifest::MICROS,
     protection::Protection,
     segment::{PackedTracks, iframes, ts::PSI_BYTES},
-    sizes::{Bitrate, SegmentSize, add_encryption, packed_sizes, segment_and_iframe_sizes, tail_bytes},
+    sizes::{
+        Bitrate, SegmentSize, SizesBeside, add_encryption, packed_sizes, segment_and_iframe_sizes, tail_bytes,
+    },
 };
 use latemux_index::{Title, media::TrackKind};
 use std::{cell::OnceCell, time::Duration};
@@ -21,6 +23,7 @@ pub(super) struct Rates<'a> {
     targets: VideoTargets<'a>,
     /// Target durations of I-frame playlists, whose segments are not joined.
     iframe_targets: VideoTargets<'a>,
+    beside: SizesBeside<'a>,
     own: Vec<OnceCell<Own>>,
     /// For each track: bit rates of the playlist of it alone.
     alone: Vec<OnceCell<Bitrate>>,
@@ -48,7 +51,8 @@ impl<'a> Rates<'a> {
         let alone = title.tracks().iter().map(|_| OnceCell::new()).collect();
         let targets = VideoTargets::new(title, minimum);
         let iframe_targets = VideoTargets::new(title, None);
-        Self { title, protocol, minimum, protection, targets, iframe_targets, own, alone }
+        let beside = SizesBeside::new(title, protocol);
+        Self { title, protocol, minimum, protection, targets, iframe_targets, beside, own, alone }
     }
 
     /// Returns the bit rates of the media playlist of tracks, lead first.
@@ -97,7 +101,11 @@ impl<'a> Rates<'a> {
     }
 
     fn sizes(&self, tracks: &[usize]) -> Vec<u64> {
-        self.pack(tracks).map(|packed| packed_sizes(self.title, &packed, self.protocol)).unwrap_or_default()
+        match self.minimum {
+            Some(_) => self.pack(tracks).map(|packed| packed_sizes(self.title, &packed, self.protocol)),
+            None => PackedTracks::new(self.title, tracks).map(|packed| self.beside.packed(&packed)),
+        }
+        .unwrap_or_default()
     }
 
     /// Returns the bytes of each segment of tracks, lead first, as sent.
