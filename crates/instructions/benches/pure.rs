@@ -331,9 +331,15 @@ type Costly = Result<(Title, Result<Planned, PackError>), IndexError>;
 #[bench::bare(costly("bare"), "dash")]
 #[bench::boundaries(costly("boundaries"), "dash")]
 #[bench::cues(costly("cues"), "dash")]
+#[bench::frames(costly("frames"), "dash")]
+#[bench::lasting(costly("lasting"), "hls")]
 #[bench::rates(costly("rates"), "dash")]
 #[bench::runs(costly("runs"), "dash")]
+#[bench::single(costly("single"), "hls")]
+#[bench::sound(costly("sound"), "hls")]
+#[bench::sparse(costly("sparse"), "hls")]
 #[bench::sync(costly("sync"), "iframes")]
+#[bench::targets(costly("targets"), "hls")]
 #[bench::tracks(costly("tracks"), "dash")]
 fn costly_file(object: Bytes, manifest: &str) -> (Bytes, Costly) {
     let title = index(&object).and_then(|index| Title::new(vec![Arc::new(index)], TARGET));

@@ -159,7 +159,7 @@ fn boundaries(
         }
         after = point.time;
         match others.iter_mut().find_map(|other| other.far_until(time)) {
-            // The points of a rendition with few of them are not looked for at each point of another.
+            // Not every point is looked for in a rendition with few of them.
             Some(far) => after = after.max(far.in_scale(scale, Round::Down).saturating_sub(2)),
             None => {
                 starts.push(time);

@@ -128,9 +128,11 @@ impl<'a> PackedTracks<'a> {
     pub fn times(&self, number: u32) -> Option<(Time, Time)> {
         let lead = self.lead();
         let scale = self.title.track(lead).timescale;
-        let start = lead.segment(number)?.start;
+        let Segment { start, end, .. } = lead.segment(number)?;
         let next = self.next(number);
-        let mut end = Time::new(lead.segment(next.checked_sub(1)?)?.end, scale);
+        let last = next.checked_sub(1)?;
+        let end = if last == number { end } else { lead.segment(last)?.end };
+        let mut end = Time::new(end, scale);
         if next == lead.numbers().end {
             for &i in self.tracks {
                 let track = &self.title.tracks()[i];

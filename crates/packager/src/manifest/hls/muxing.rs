@@ -24,6 +24,10 @@ pub(super) fn muxed_audio(title: &Title, video: &[usize], audio: &[usize]) -> Op
 fn makes_long_segments(title: &Title, video: usize, audio: usize) -> bool {
     let tracks = [video, audio];
     let Some(packed) = PackedTracks::new(title, &tracks) else { return false };
+    if packed.own_cuts(audio).is_some() {
+        // Each segment has one of the audio.
+        return false;
+    }
     let scale = u128::from(track(title, video).timescale.get());
     let longest = title.target().as_nanos().saturating_mul(2).saturating_mul(scale) / 1_000_000_000;
     let cuts = &title.tracks()[audio].cuts;
