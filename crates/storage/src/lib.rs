@@ -22,6 +22,7 @@ pub mod mirrored;
 pub mod object;
 pub mod open;
 mod options;
+mod processors;
 pub mod read;
 mod settings;
 mod signing;
@@ -41,6 +42,7 @@ pub use mirrored::Mirrored;
 pub use object::{Key, ObjectMeta, Version};
 pub use open::{OpenError, check_location, open, open_mirrored, open_object};
 pub use options::{AccessKeys, MirrorOptions, Options, S3Overrides, StreamCount};
+pub use processors::processors;
 pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
 pub use signing::AwsSigner;
 

@@ -13,12 +13,12 @@
 
 mod fair_queue;
 
+use crate::processors;
 use fair_queue::FairQueue;
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
 use std::{
     future::Future,
-    num::NonZero,
     pin::{Pin, pin},
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError,
@@ -28,7 +28,6 @@ use std::{
         },
     },
     task::{Context, Poll, Wake, Waker},
-    thread::available_parallelism,
     time::Instant,
 };
 use tokio::task::yield_now;
@@ -59,7 +58,7 @@ pub struct Turns {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self::new(TURNS_OF_PROCESSOR * available_parallelism().map_or(1, NonZero::get))
+        Self::new(TURNS_OF_PROCESSOR * processors())
     }
 }
 

@@ -3,11 +3,8 @@
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
-use std::{
-    num::NonZero,
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread::available_parallelism,
-};
+use latemux_storage::processors;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The header (RFC 1952 §2.3.1) has neither time nor name, and names no operating system, so that
 /// every node sends the same bytes.
@@ -22,7 +19,7 @@ pub(crate) struct Compressors {
 
 impl Compressors {
     pub(crate) fn new() -> Self {
-        Self { spares: Mutex::default(), most: available_parallelism().map_or(1, NonZero::get) }
+        Self { spares: Mutex::default(), most: processors() }
     }
 
     /// Returns text as a gzip member, or `None` if the compressor fails.

@@ -7,8 +7,8 @@ use crate::{
     Error,
     title::{loading_memory::LoadingMemory, workers::Workers},
 };
-use latemux_storage::client::Permits;
-use std::{num::NonZero, sync::Arc, thread::available_parallelism, time::Duration};
+use latemux_storage::{client::Permits, processors};
+use std::{sync::Arc, time::Duration};
 
 /// Number of samples from which work is large: ten renditions of a film of two hours have 4
 /// million.
@@ -38,7 +38,7 @@ pub(crate) struct Work {
 impl WorkQueue {
     /// Creates a queue with a place for each processor, and half as many places for large work.
     pub(crate) fn new(memory: LoadingMemory, workers: Workers) -> Self {
-        let processors = available_parallelism().map_or(1, NonZero::get);
+        let processors = processors();
         Self::with_places(processors, (processors / 2).max(1), memory, workers)
     }
 

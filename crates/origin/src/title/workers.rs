@@ -5,8 +5,8 @@
 //! files, which responses may wait for, and nothing here holds a lock.
 
 use crate::Error;
-use latemux_storage::client::Permits;
-use std::{num::NonZero, sync::Arc, thread::available_parallelism};
+use latemux_storage::{client::Permits, processors};
+use std::sync::Arc;
 use tokio::runtime::Handle;
 
 /// The threads for long work.
@@ -22,7 +22,7 @@ impl Workers {
     /// Creates workers on the blocking threads of a runtime, or of the current one. One piece of
     /// work for each processor is done at a time.
     pub(crate) fn new(runtime: Option<Handle>) -> Self {
-        let places = Permits::new(available_parallelism().map_or(1, NonZero::get));
+        let places = Permits::new(processors());
         Self { runtime, places }
     }
 
