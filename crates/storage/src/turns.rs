@@ -18,7 +18,7 @@ use fair_queue::FairQueue;
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError,
@@ -32,13 +32,18 @@ use std::{
 };
 use tokio::task::yield_now;
 
-/// Number of turns for each processor. With two, a processor finds the next task while another
-/// processor is about to pass a turn on.
-const TURNS_OF_PROCESSOR: usize = 2;
+/// Number of turns for each processor. With two, other clients wait for two polls of each client
+/// that is busy. A processor passes a turn on as soon as its poll ends, so one turn keeps it busy.
+const TURNS_OF_PROCESSOR: usize = 1;
 
 /// Time in microseconds after which a turn is passed on only after the runtime has looked for
 /// events. Looking takes a few microseconds, so it would slow down short polls.
 const EVENTS_AFTER: u64 = 150;
+
+/// Time in microseconds after which a turn ends although its task has woken up again. Until then,
+/// the task is polled again at once. Otherwise, a response would wait for turns of other clients at
+/// each of its frames. Work that may take longer ends with [`may_end_turn`].
+const LONGEST_TURN: u64 = 300;
 
 /// Client of tasks whose turns do not depend on a client.
 const ANY_CLIENT: u64 = 0;
@@ -156,6 +161,20 @@ impl Turns {
             }
         }
     }
+}
+
+/// Lets the turn of the current task end here, if it has lasted longer than `LONGEST_TURN`.
+/// Otherwise the task goes on at once.
+pub async fn may_end_turn() {
+    let mut is_first = true;
+    poll_fn(|cx| {
+        if !std::mem::take(&mut is_first) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Returns the microseconds since the first call.
@@ -279,6 +298,14 @@ impl Task {
         begins
     }
 
+    /// Continues a turn that began at this time, in microseconds of [`micros`], if the task has
+    /// woken up again and the turn may last longer. Returns false if the turn ends.
+    fn continue_turn(&self, began: u64) -> bool {
+        self.state.load(Acquire) == WOKEN_AGAIN
+            && micros().saturating_sub(began) < LONGEST_TURN
+            && self.change(WOKEN_AGAIN, RUNNING)
+    }
+
     /// Ends a turn. The task waits for the next one if it has woken up again.
     fn end_turn(self: &Arc<Self>) {
         // Once the task is idle, it may wake up and choose other turns.
@@ -359,12 +386,18 @@ impl<F: Future + Unpin> Future for InTurn<F> {
         if !this.task.change(ITS_TURN, RUNNING) {
             return Poll::Pending;
         }
-        let polled = Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker));
-        match polled.is_pending() {
-            true => this.task.end_turn(),
-            false => this.task.end_last_turn(),
+        let began = micros();
+        loop {
+            let polled = Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker));
+            if polled.is_ready() {
+                this.task.end_last_turn();
+                return polled;
+            }
+            if !this.task.continue_turn(began) {
+                this.task.end_turn();
+                return polled;
+            }
         }
-        polled
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::client::{Permits, on_behalf_of};
 use futures_util::future::BoxFuture;
-use std::{future::poll_fn, time::Duration};
+use std::time::Duration;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -11,18 +11,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Lets other tasks run. Unlike `yield_now`, it does not wait until the runtime has looked for
-/// events.
+/// Lets other tasks run: ends the turn and waits for a task that takes none. Unlike `yield_now`, it
+/// does not wait until the runtime has looked for events.
 async fn step_aside() {
-    let mut is_first = true;
-    poll_fn(|cx| {
-        if !std::mem::take(&mut is_first) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+    tokio::spawn(async {}).await.unwrap();
 }
 
 /// Starts 200 tasks by `spawn`. Returns the most steps of them between two steps of another
@@ -167,6 +159,47 @@ async fn tasks_that_wake_each_other_all_end() {
 }
 
 #[tokio::test]
+async fn a_task_that_woke_up_again_waited_for_tasks_of_other_clients() {
+    let steps = Arc::new(AtomicUsize::new(0));
+    let counted = steps.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, SeqCst);
+            step_aside().await;
+        }
+    });
+    let of_other = steps.clone();
+    let frames = tokio::spawn(Arc::new(Turns::new(1)).take(Box::pin(async move {
+        let before = of_other.load(SeqCst);
+        for _ in 0..100 {
+            may_end_turn().await;
+        }
+        of_other.load(SeqCst) - before
+    })));
+    // The system may stop the thread for longer than a turn.
+    let most = frames.await.unwrap();
+    assert!(most < 50, "{most} steps");
+    other.abort();
+}
+
+#[tokio::test]
+async fn a_task_that_always_woke_up_again_kept_its_turn() {
+    let turns = Arc::new(Turns::new(1));
+    let is_other_done = Arc::new(AtomicUsize::new(0));
+    let done = is_other_done.clone();
+    let endless = tokio::spawn(turns.take(Box::pin(async move {
+        let began = Instant::now();
+        while done.load(SeqCst) == 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "the turn does not end");
+            may_end_turn().await;
+        }
+    })));
+    let other = tokio::spawn(turns.take(Box::pin(async move { is_other_done.store(1, SeqCst) })));
+    other.await.unwrap();
+    endless.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_task_that_is_dropped_gives_its_turn_to_the_next() {
     let turns = Arc::new(Turns::new(1));
     let mut dropped = turns.take(Box::pin(async {}));
@@ -272,7 +305,11 @@ async fn no_turn_is_lost_when_turns_change() {
         tasks.spawn(changing.clone().take(Box::pin(async move {
             for step in 0..500 {
                 changing.set(&all[(number + step) % 3]);
-                if step % 5 == 0 { yield_now().await } else { step_aside().await }
+                match step % 5 {
+                    0 => yield_now().await,
+                    1 => may_end_turn().await,
+                    _ => step_aside().await,
+                }
             }
         })));
     }

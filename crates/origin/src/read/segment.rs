@@ -20,6 +20,7 @@ use latemux_packager::{
     plan::{Class, MediaFirst, NeedsCuts, SourceRange},
     plan_protected,
 };
+use latemux_storage::turns::may_end_turn;
 use std::{
     ops::{ControlFlow, Range},
     sync::Arc,
@@ -155,6 +156,7 @@ impl SegmentBodies {
             return Ok(Body::full(whole.clone()).with_prefetch(prefetch()).cached(entry()));
         }
         fetch.charge().require(weight(&plan))?;
+        may_end_turn().await;
         enter_stage(Stage::Read);
         fetch.set_reach(std::mem::take(&mut plan.reach));
         let body = PlanBody::start(plan, window, fetch, &self.first_byte_wait).await?;
