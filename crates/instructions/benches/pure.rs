@@ -333,6 +333,7 @@ type Costly = Result<(Title, Result<Planned, PackError>), IndexError>;
 #[bench::cues(costly("cues"), "dash")]
 #[bench::frames(costly("frames"), "dash")]
 #[bench::lasting(costly("lasting"), "hls")]
+#[bench::lengths(costly("lengths"), "hds")]
 #[bench::rates(costly("rates"), "dash")]
 #[bench::runs(costly("runs"), "dash")]
 #[bench::single(costly("single"), "hls")]
@@ -348,6 +349,7 @@ fn costly_file(object: Bytes, manifest: &str) -> (Bytes, Costly) {
         let resource = match manifest {
             "dash" => Resource::DashManifest(DashTemplate::Time),
             "hls" => Resource::HlsMultivariant(HlsContainer::Auto),
+            "hds" => Resource::HdsManifest,
             "smooth" => Resource::SmoothManifest,
             "playlist" => Resource::HlsPlaylist(vec![longest], HlsContainer::Auto),
             "iframes" => Resource::HlsIFramePlaylist(longest, HlsContainer::Auto),

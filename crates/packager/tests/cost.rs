@@ -98,7 +98,7 @@ fn video(repeat: u32, samples: u32) -> HostileTrack {
 }
 
 fn file(tracks: Vec<HostileTrack>) -> HostileFile {
-    HostileFile { tracks, fragments: Vec::new(), is_fragmented: false, size: MAX_SIZE }
+    HostileFile { tracks, size: MAX_SIZE, ..HostileFile::default() }
 }
 
 /// Fragments of 65,536 samples that take no bytes: 34 s and 3.6 GB for each manifest.
@@ -140,6 +140,13 @@ fn a_thousand_short_tracks_pass_a_hundred_thousand_boundaries() {
 fn more_tracks_than_a_title_has_are_refused() {
     assert_eq!(exercise(&file(vec![video(65, 2)])), ["index_too_large"]);
     assert_eq!(exercise(&file(vec![video(64, 2), audio(900, 2)])), [""; 0]);
+}
+
+/// HLS with TS and HDS read the audio for each video, if the videos have other segments.
+#[test]
+fn many_videos_beside_much_audio_are_refused() {
+    assert_eq!(exercise(&file(vec![video(62, 640), audio(1, 290_000)])), ["index_too_large"]);
+    assert_eq!(exercise(&file(vec![video(16, 2), audio(1, 290_000)])), [""; 0]);
 }
 
 /// A variant for each pair of video and audio, and each of subtitles.

@@ -21,6 +21,8 @@ pub struct HostileFile {
     pub is_fragmented: bool,
     /// Size of the file in bytes, at least. An `mdat` fills it.
     pub size: usize,
+    /// Samples that each repetition of a video track has fewer than the one before.
+    pub shorter_by: u32,
 }
 
 /// A track, repeated with IDs that ascend.
@@ -149,7 +151,7 @@ impl HostileFile {
             size: 0,
             step: Some(65_536),
         };
-        Self { tracks: vec![track], fragments: vec![moof], is_fragmented: true, size: 0 }
+        Self { tracks: vec![track], fragments: vec![moof], is_fragmented: true, ..Self::default() }
     }
 
     /// Makes a file of any bytes.
@@ -159,7 +161,14 @@ impl HostileFile {
         let size = from.number() as usize;
         let tracks = (0..kinds % 5).map(|_| HostileTrack::read(&mut from)).collect();
         let fragments = (0..kinds / 8 % 6).map(|_| HostileBox::read(&mut from)).collect();
-        Self { tracks, fragments, is_fragmented: kinds >= 128, size: size.min(MAX_SIZE) }
+        let shorter_by = from.number();
+        Self { tracks, fragments, is_fragmented: kinds >= 128, size: size.min(MAX_SIZE), shorter_by }
+    }
+
+    /// Returns a repetition of a track, which has fewer samples than the first if it is of video.
+    fn shorten(&self, track: &HostileTrack, repetition: u32) -> HostileTrack {
+        let fewer = if track.codec == 0 { repetition.saturating_mul(self.shorter_by) } else { 0 };
+        HostileTrack { samples: track.samples.saturating_sub(fewer), ..track.clone() }
     }
 
     /// Writes the file. Parts that would make it larger than [`MAX_SIZE`] are left out.
@@ -169,9 +178,9 @@ impl HostileFile {
         let mut ids = Vec::new();
         for track in &self.tracks {
             let mut before = traks.len();
-            for _ in 0..track.repeat {
+            for repetition in 0..track.repeat {
                 let id = ids.len() as u32 + 1;
-                traks.extend(track.write(id));
+                traks.extend(self.shorten(track, repetition).write(id));
                 if head.len() + traks.len() > MAX_SIZE * 9 / 10 {
                     traks.truncate(before);
                     break;

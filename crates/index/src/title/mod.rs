@@ -388,23 +388,45 @@ pub struct NamedTrack {
 /// Largest number of video tracks of a title, and of all its tracks.
 const MAX_VIDEO_TRACKS: usize = 64;
 const MAX_TRACKS: usize = 1024;
+/// Samples of audio that all video tracks may be packed with, and that they may be packed with for
+/// each sample of the title. HLS with TS and HDS read the audio beside each video track whose
+/// segments differ. The limit never applies to at most 16 video tracks.
+const MAX_AUDIO_BESIDE: u64 = 4_000_000;
+const AUDIO_BESIDE_OF_SAMPLE: u64 = 16;
 
-/// Checks the number of tracks of a title.
+/// Checks the number of tracks of a title, and that of the samples of audio beside video.
 fn check_track_counts<'a>(
     objects: &[Arc<MediaIndex>],
     chosen: impl IntoIterator<Item = &'a (usize, usize)>,
 ) -> Result<(), IndexError> {
     let mut tracks = 0;
     let mut videos = 0;
+    let mut samples = 0;
+    let mut longest_audio = 0;
     for &(object, track) in chosen {
+        let track = &objects[object].tracks[track];
         tracks += 1;
-        videos += usize::from(objects[object].tracks[track].kind == TrackKind::Video);
+        videos += usize::from(track.kind == TrackKind::Video);
+        samples += track.sample_count();
+        if track.kind == TrackKind::Audio {
+            longest_audio = longest_audio.max(track.sample_count());
+        }
     }
     let over = |what, limit: usize| Err(IndexError::OverLimit { what, limit: limit as u64 });
     if videos > MAX_VIDEO_TRACKS {
         return over("video tracks in one title", MAX_VIDEO_TRACKS);
     }
-    if tracks > MAX_TRACKS { over("tracks in one title", MAX_TRACKS) } else { Ok(()) }
+    if tracks > MAX_TRACKS {
+        return over("tracks in one title", MAX_TRACKS);
+    }
+    let limit = MAX_AUDIO_BESIDE + AUDIO_BESIDE_OF_SAMPLE * samples;
+    if longest_audio * videos as u64 > limit {
+        return Err(IndexError::OverLimit {
+            what: "samples of audio, counted once for each video track",
+            limit,
+        });
+    }
+    Ok(())
 }
 
 fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {
