@@ -144,7 +144,7 @@ lab-quick: build ## measure each set-up of the lab once, and check its counts of
 	@LATEMUX_BIN=$(abspath $(binary)) LAB_CONTENT=$(abspath $(target))/lab-content node scripts/lab-quick.mjs | tee $(target)/lab-quick.txt
 	@grep SKIPPED $(target)/lab-quick.txt >> $(skipped) || true
 
-lab: ## repeat the published experiments, scaled to about 80 minutes (EXPERIMENT=f-cold, SCALE=published, RUN=folder)
+lab: ## repeat the published experiments, scaled to about two hours (EXPERIMENT=f-cold, SCALE=published, RUN=folder)
 	$(stage)
 	@scripts/install-tools.sh media servers browser npm
 	@cargo build --locked --release -p latemux

@@ -46,9 +46,9 @@ const DEFAULT_RETRIES: u32 = 2;
 
 /// Repeat the published experiments on late transmuxing
 ///
-/// An experiment is a TOML file that states what varies. Each combination of values is a cell: a
-/// set-up with the values of the experiment, which one workflow document (NBMP) describes. A set-up
-/// is a chain of functions from storage to client, such as an origin behind a cache.
+/// An experiment is a TOML file that states what varies. Each combination of values is a cell.
+/// One workflow document (NBMP) describes it: its set-up, with the values of the experiment. A
+/// set-up is a chain of functions from storage to client, such as an origin behind a cache.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -81,7 +81,7 @@ struct Plan {
 
 /// Measure the cells of experiments on this machine
 ///
-/// Each function except a link is a process of its own on a simulated host, which is a network
+/// Each function except a link runs in processes of its own on a simulated host, which is a network
 /// namespace. Links between hosts are simulated. Without the right to make namespaces, all
 /// functions share 127.0.0.1, and links are TCP relays. Each result is a line of cells.jsonl in the
 /// folder of the results. If the run was stopped or killed, start it again: it measures the missing
@@ -135,16 +135,16 @@ enum Net {
 /// files are written to the first folder.
 #[derive(Debug, ClapArgs)]
 struct Report {
-    /// Folders that `lab run --out` wrote, each with the part of one machine
+    /// Folders that `lab run --out` wrote, one for each machine
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
 }
 
 /// Remove what a run that was killed has not completed, and end its processes
 ///
-/// The kernel ends the processes of a killed run. Those that still run are ended too, such as a run
-/// that is still going on, but only if they are the ones that the run has recorded. Results and
-/// complete titles are kept.
+/// The kernel normally ends the processes of a killed run. This command ends those that still run,
+/// if the run has recorded them with the same start time. It therefore also ends a run that is not
+/// finished. Results and complete titles are kept.
 #[derive(Debug, ClapArgs)]
 struct Clean {
     /// Folder that `lab run --out` wrote

@@ -44,7 +44,7 @@ pub(crate) const WORK: &str = "work";
 /// The time between two looks at the tasks of a cell.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Number of times that a cell is measured, at most, as long as that fails.
+/// The most attempts for a measurement that fails.
 const ATTEMPTS: u32 = 2;
 
 /// Measures cells on this machine.
@@ -54,7 +54,7 @@ pub struct Driver<'a> {
     pub latemux: PathBuf,
     /// The program `latemux` whose origin and load are measured.
     pub program: PathBuf,
-    /// Number of times that a disturbed or generator-bound measurement is repeated, at most.
+    /// The most times that a disturbed or generator-bound measurement is repeated.
     pub retries: u32,
     /// The folder for results.
     pub run: PathBuf,

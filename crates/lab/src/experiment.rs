@@ -154,7 +154,8 @@ fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TimeSpan>, 
 pub struct Content {
     /// The name of the title's file, without extension.
     pub title: Scalar,
-    /// The files in which the title is stored: `mp4` or `fmp4`.
+    /// The files in which the title is stored: `mp4` or `fmp4`, or either with index MP4s
+    /// (`mp4-index`, `fmp4-index`).
     pub layout: Scalar,
     /// The number of names under which the title is stored, as if it were several titles.
     pub copies: Option<Scalar>,
@@ -241,7 +242,7 @@ impl Experiment {
             let of_others = |name: &&String| ["title", "copies", FORMAT].contains(&name.as_str());
             if let Some(name) = parameters.keys().find(of_others) {
                 return Err(Error::invalid(format!(
-                    "{function}: must not state the {name}: content or matrix does"
+                    "{function}: remove `{name}`: the experiment states it in [content] or [matrix]"
                 )));
             }
         }
@@ -364,10 +365,7 @@ rows = { dash = ['1', '2'] }
             &RIGHT.replace("[[claims]]", "players = [1]\n[[claims]]"),
             "no value refers to the axis 'players'",
         );
-        refused(
-            &RIGHT.replace("kind = 'list'", "kind = 'list', format = 'hls'"),
-            "must not state the format",
-        );
+        refused(&RIGHT.replace("kind = 'list'", "kind = 'list', format = 'hls'"), "remove `format`");
         refused(&RIGHT.replace("[1, 2]", "[[1], [2]]"), "line 10:");
         refused(&RIGHT.replace("[1, 2]", "[1, 2.5]"), "line 10:");
         refused(&RIGHT.replace("storage MB", "storage"), "unknown variant `storage`");

@@ -199,7 +199,7 @@ impl Function {
         }
         let is_of_titles = matches!(stated("kind"), Some("sequence" | "watch"));
         if self == Self::Load && stated("popularity").is_some() && !is_of_titles {
-            return Err(Error::invalid("popularity is that of titles: it needs the kind sequence or watch"));
+            return Err(Error::invalid("`popularity` needs `kind = \"sequence\"` or `\"watch\"`"));
         }
         if self == Self::Load && stated("rate").is_some() && is_of_titles {
             return Err(Error::invalid(
@@ -207,7 +207,7 @@ impl Function {
             ));
         }
         if self == Self::Load && stated("passes").is_some() && stated("kind") != Some("list") {
-            return Err(Error::invalid("passes are those of a list: they need the kind list"));
+            return Err(Error::invalid("`passes` needs `kind = \"list\"`"));
         }
         // A signature holds the path that the origin asked for.
         let rewrites = ["copies", "index"].into_iter().find(|name| parameters.contains_key(*name));
@@ -288,7 +288,7 @@ mod tests {
             let parameters = popular("watch", wrong);
             refused(Function::Load, &parameters, "not in-turn, or zipf: with an exponent from 0 to 10");
         }
-        refused(Function::Load, &popular("list", "in-turn"), "it needs the kind sequence or watch");
+        refused(Function::Load, &popular("list", "in-turn"), "`popularity` needs");
         let at_rate = |kind, rate| {
             let base = [("format", "hls"), ("title", "t"), ("connections", "1")];
             [base[0], base[1], base[2], ("kind", kind), ("rate", rate)]
@@ -303,7 +303,7 @@ mod tests {
             [base[0], base[1], base[2], base[3], ("kind", kind)]
         };
         assert_eq!(check(Function::Load, &passes("list")), Ok(()));
-        refused(Function::Load, &passes("single"), "passes are those of a list");
+        refused(Function::Load, &passes("single"), "`passes` needs");
         let origin = |name, value| [("config", "x"), (name, value)];
         assert_eq!(check(Function::Origin, &origin("cache-memory", "1GiB")), Ok(()));
         refused(Function::Origin, &origin("cache-memory", "0"), "not a size from 1 byte to 1 TiB");

@@ -137,9 +137,9 @@ fn check_degrees(nodes: &[Node], connections: &[Connection]) -> Result<(), Error
     }
     match nodes.iter().filter(|node| node.function.is_client()).count() {
         1 => Ok(()),
-        clients => {
-            Err(Error::invalid(format!("{clients} functions are loads or players; there must be one")))
-        }
+        clients => Err(Error::invalid(format!(
+            "{clients} functions are loads or players: there must be exactly one"
+        ))),
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
         refused(&players, &read, "'load' is a player: nothing can read from it");
         let both = [CHAIN[0], CHAIN[1], CHAIN[2], ("player", Function::Player)];
         let edges = [right[0], right[1], ("origin", 1, "player")];
-        refused(&both, &edges, "2 functions are loads or players; there must be one");
+        refused(&both, &edges, "2 functions are loads or players: there must be exactly one");
         let storages = [CHAIN[0], CHAIN[1], CHAIN[2], ("second", CHAIN[0].1), ("third", CHAIN[0].1)];
         let edges = [right[0], right[1], ("second", 0, "origin"), ("third", 0, "origin")];
         assert!(graph(&storages[..4], &edges[..3]).is_ok());
@@ -287,7 +287,7 @@ mod tests {
         refused(
             &loads,
             &[right[0], right[1], ("origin", 1, "more")],
-            "2 functions are loads or players; there must be one",
+            "2 functions are loads or players: there must be exactly one",
         );
         let named = [("Storage", Function::Storage)];
         refused(

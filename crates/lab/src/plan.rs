@@ -86,7 +86,8 @@ pub struct Cell {
     pub point: BTreeMap<String, String>,
     /// The functions to start.
     pub graph: Graph,
-    /// A hash of all that the result depends on. Equal keys have comparable results.
+    /// A hash of what the result depends on: functions, configurations, title, kind of network, and
+    /// the measured program. Results with equal keys can be compared.
     pub key: String,
     /// The load that the cell offers, if it has a fixed rate of requests.
     pub offered: Option<Offered>,
@@ -268,7 +269,11 @@ fn check_model(
             _ => load.has_requests(files),
         };
         if !is_stated {
-            let what = if claim.value == Quantity::StorageRequestsByModel { "requests" } else { "bytes" };
+            let what = match claim.value {
+                Quantity::StorageRequestsByModel => "requests",
+                Quantity::EfficiencyByModel => "efficiency",
+                _ => "bytes",
+            };
             let why = format!("the cost model does not state the {what} of these segments");
             return Err(Error::invalid(format!("claim '{}': {why}", claim.text)));
         }
@@ -311,7 +316,7 @@ fn graph(
         let mut add = |name: &str, value: &str| {
             let old = parameters.insert(name.to_owned(), value.to_owned());
             let stated =
-                || Error::invalid(format!("'{}': must not state the {name}: the experiment does", node.id));
+                || Error::invalid(format!("'{}': remove `{name}`: the experiment states it", node.id));
             old.map_or(Ok(()), |_| Err(stated()))
         };
         match node.function {

@@ -229,8 +229,8 @@ fn each_thing_that_a_task_must_not_state_is_refused() {
     type Change<'a> = (&'a str, &'a dyn Fn(&mut Value));
     let changes: &[Change<'_>] = &[
         ("is not urn:mpeg:mpegi:nbmp:2023", &|v| v["scheme"]["uri"] = json!("urn:x")),
-        ("the ports are not those of the streams", &|v| v["general"]["input-ports"] = json!([])),
-        ("the ports are not those of the streams", &|v| {
+        ("the ports do not match the streams", &|v| v["general"]["input-ports"] = json!([])),
+        ("the ports do not match the streams", &|v| {
             v["general"]["output-ports"][0]["bind"]["stream-id"] = json!("x");
         }),
         ("does not begin with http://", &|v| {

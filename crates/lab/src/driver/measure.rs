@@ -59,7 +59,8 @@ pub struct Measured {
     pub storage_wire: u64,
     /// The connections over which storage was asked.
     pub storage_connections: u64,
-    /// The bytes, heads included, that went to the reader of the link that carried most.
+    /// The bytes, including heads, that the link carried towards the client. With several links,
+    /// those of the link that carried most.
     pub link_bytes: u64,
     /// The bytes that all caches keep at the end: files, and the memory of origins.
     pub cached: u64,
@@ -315,7 +316,8 @@ impl Measured {
         (used > 0.0).then(|| (1.0 - self.source_read as f64 / used).max(0.0))
     }
 
-    /// Returns the share of its responses that nginx as a cache had, if there is one.
+    /// Returns the share of the responses of nginx as a cache that came from the cache, or `None`
+    /// if there were no responses.
     pub fn cache_hit_ratio(&self) -> Option<f64> {
         let responses = self.cache_responses as f64;
         (responses > 0.0).then(|| self.cache_hits as f64 / responses)

@@ -16,8 +16,9 @@ pub struct Claim {
     /// The cells that it is taken from: those with these values of axes.
     #[serde(default)]
     pub of: BTreeMap<String, Scalar>,
-    /// The values of axes by which the cells differ that it is divided by. Without them, the value
-    /// itself is compared with the bounds.
+    /// The axis values of the reference cells. The value of each cell is divided by that of the
+    /// cell that has these axis values and is otherwise the same. Without them, the value itself is
+    /// compared with the bounds.
     pub against: Option<BTreeMap<String, Scalar>>,
     /// The model to which the values of the cells are fitted. The bounds are then those of R², the
     /// coefficient of determination.
@@ -150,7 +151,7 @@ pub enum Quantity {
     /// The bytes that caches keep.
     #[serde(rename = "cached MB")]
     Cached,
-    /// The share of its responses that nginx as a cache had.
+    /// The share of the responses of nginx as a cache that came from the cache.
     #[serde(rename = "cache hits")]
     CacheHits,
     /// The bytes that origins sent.

@@ -15,8 +15,9 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Setup {
     /// The set-up in one sentence.
     pub description: String,
-    /// True if each connection of a load requests a copy of the title, unless the experiment states
-    /// the copies. Where nothing is kept, an origin would otherwise read once for several requests.
+    /// True if there are as many copies of the title as connections of the load, unless the
+    /// experiment states the copies. Where nothing is kept, an origin would otherwise read once for
+    /// several requests.
     #[serde(default)]
     pub copy_per_connection: bool,
     /// The functions, from storage to client.

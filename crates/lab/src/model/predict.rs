@@ -71,8 +71,8 @@ impl Load {
     }
 
     /// Finds the row of the model for a cell whose load repeats all segments any number of times,
-    /// over connections that share no reads. Only the efficiency follows from it: the ratio of
-    /// bytes that all segments have.
+    /// over connections that share no reads. Only the efficiency follows from this row: all
+    /// segments together have this ratio, however often they are repeated.
     ///
     /// # Errors
     /// If the model has no row for it. The error is the reason.
@@ -112,7 +112,8 @@ impl Load {
         }
         let kept = kept(origin, &all(Function::Cache), layout)?;
         let is_timed = stated("duration").or(stated("steps")).is_some();
-        // Later requests find what the first ones have left.
+        // If a load repeats segments for a stated time, its later requests find in the caches what
+        // the first ones stored.
         let is_filled = stated("before") == Some("same") || is_repeated && is_timed;
         if kept != Kept::Nothing && !is_filled {
             return Err(refused("loads without before = 'same', because their caches are empty at first"));
@@ -153,9 +154,10 @@ impl Load {
         Some(sent(&self.format, files, segments)? as f64 / read as f64)
     }
 
-    /// Returns true if the model states requests, for titles with this number of files. HDS has
-    /// video and audio in one segment. If they come from two files, it takes two requests, but one
-    /// if the last segment has no audio, which is not derived.
+    /// Returns true if the model states requests, for titles with this number of files. An HDS
+    /// segment holds video and audio. If these come from two files, it takes two requests, or one
+    /// if it is the last segment and has no audio. The model does not derive whether it has audio,
+    /// so it states no requests for such titles.
     pub fn has_requests(&self, files: usize) -> bool {
         self.format != "hds" || files == 1
     }
@@ -237,13 +239,14 @@ fn index(layout: Layout, kept: Kept, files: &Files) -> (u64, u64) {
 }
 
 /// Returns the bytes of media that all segments of a format read. Video and audio are interleaved,
-/// so a segment of either reads the range in which its samples lie. In fragments, this range is
-/// shorter by a part that depends on how segments are cut; it is not derived.
+/// so a segment of either reads the range in which its samples lie. In fragmented files, this range
+/// is shorter, by an amount that depends on how segments are cut. The model does not derive this
+/// amount, so it states no bytes for fragmented files.
 fn media(layout: Layout, format: &str, files: &Files, segments: u64) -> Option<u64> {
     let largest = files.media.iter().map(|file| file.samples).max()?;
     match (format, files.media.len()) {
         _ if layout.is_fragmented() => None,
-        // Both sides of a boundary read where they overlap.
+        // The two segments at a boundary both read the bytes in which they overlap.
         ("hls" | "hds", 1) => Some(largest + segments.saturating_sub(1) * files.media.first()?.overlap),
         ("dash", _) | ("smooth", 1) => Some(2 * largest),
         // Audio comes from the first file.

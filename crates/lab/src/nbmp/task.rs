@@ -130,7 +130,7 @@ impl Task {
             (ports("out", &document.output.media_parameters), output_ports),
         ];
         if bound.iter().any(|(expected, stated)| expected != stated) {
-            return Err(Error::invalid("general: the ports are not those of the streams"));
+            return Err(Error::invalid("general: the ports do not match the streams"));
         }
         let mut parameters = document.configuration.parameters()?;
         let name =

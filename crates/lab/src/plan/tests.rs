@@ -89,7 +89,7 @@ fn storage_and_load_have_as_many_copies_of_a_title() {
         );
     }
     refused(&copied.replace("24]", "2000]"), "storage: copies must be from 1 to 1000");
-    refused(&EXPERIMENT.replace("kind = 'list'", "kind = 'list', copies = 2"), "must not state the copies");
+    refused(&EXPERIMENT.replace("kind = 'list'", "kind = 'list', copies = 2"), "remove `copies`");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_player_takes_the_place_of_the_load() {
     );
     refused(&both.replace("'load', 'player']", "'load', 'film']"), "client: unknown function 'film'");
     refused(&both.replace("['dash']", "['hls']"), "player: format = 'hls': not one of dash");
-    refused(&both.replace("starts = 3", "format = 'dash'"), "player: must not state the format");
+    refused(&both.replace("starts = 3", "format = 'dash'"), "player: remove `format`");
     refused(&both.replace("starts = 3", "starts = '$n'"), "'$n' names no axis");
     refused(&both.replace("client = '$client'", "client = '$player'"), "'$player' names no axis");
 }

@@ -74,8 +74,9 @@ impl JudgedClaim {
 /// is the geometric mean of their ratios, or the ratio of their sums if a ratio is not above 0. The
 /// value of a claim with `fit` is the coefficient of determination of the fit to the block. Without
 /// either it is that of the cell that is furthest from fulfilling the claim. The interval is
-/// Student's t over blocks: for ratios and efficiencies of the logarithm, for fits of the logarithm
-/// of the unexplained share.
+/// that of Student's t over the values of the blocks. For claims with `against`, efficiencies and
+/// ratios of hit ratios, it is computed from their logarithms, and for fits from the logarithm of
+/// 1 − R².
 pub(super) fn decide(claim: &Claim, experiment: &str, records: &[(usize, Record)]) -> JudgedClaim {
     let own = current(experiment, records);
     let own = own.iter().copied();

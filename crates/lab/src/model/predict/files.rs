@@ -35,10 +35,10 @@ pub struct MediaFile {
     pub moov: u64,
     /// The bytes of the index MP4; 0 if there is none.
     pub index: u64,
-    /// The mean number of bytes between which two neighbouring segments with video and audio
-    /// overlap; 0 if `moov` lists no samples.
+    /// The mean number of bytes that two neighbouring segments with video and audio both read; 0 if
+    /// `moov` lists no samples.
     pub overlap: u64,
-    /// The samples of the video and of the audio that `moov` lists. In fragmented files, these are
+    /// The samples of the video and of the audio that `moov` lists. Fragmented files list
     /// none.
     pub tracks: Tracks,
 }

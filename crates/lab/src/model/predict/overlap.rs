@@ -1,9 +1,9 @@
 //! The bytes that two neighbouring segments with video and audio both read from an MP4.
 //!
 //! A file holds samples by decode time. Video is decoded earlier than it is presented, audio is
-//! not. Where a segment begins, the last audio of the segment before therefore lies behind the
-//! first frames of the next one. Each segment reads the range in which its samples lie, so the
-//! bytes in between are read twice. Mostly, these are a sync sample and a frame or two.
+//! not. At the boundary of two segments, the last audio of the first segment therefore lies behind
+//! the first frames of the second one. Each segment reads the range in which its samples lie, so
+//! both read the bytes between these places. Mostly, these are a sync sample and a frame or two.
 
 use super::tables::{boxes, handler, numbers, pairs, sizes, table, within};
 use std::iter;
@@ -17,8 +17,9 @@ struct Sample {
     time: i64,
 }
 
-/// Returns the mean overlap of the segments on both sides of a sync sample of the video, over all
-/// but the first one. Returns `None` if `moov` lists no video with audio, or a single sync sample.
+/// Returns the mean overlap of two neighbouring segments. Every sync sample of the video except
+/// the first one counts as a boundary between two segments. Returns `None` if `moov` lists no video
+/// with audio, or a single sync sample.
 pub(super) fn mean(moov: &[u8]) -> Option<u64> {
     let tracks = || boxes(moov, *b"trak");
     let of = |wanted: &[u8]| tracks().find(|track| handler(track) == Some(wanted));
@@ -30,7 +31,8 @@ pub(super) fn mean(moov: &[u8]) -> Option<u64> {
     u64::checked_div(sum, count)
 }
 
-/// Returns the overlap of two segments of which the second one begins with a sample of the video.
+/// Returns the overlap of two neighbouring segments. The second one begins with the sample of the
+/// video that has the number `first`.
 fn overlap(video: &[Sample], audio: &[Sample], first: usize) -> Option<u64> {
     let (before, first) = (video.get(first.checked_sub(1)?)?, video.get(first)?);
     let cut = audio.partition_point(|sample| sample.time < first.time);
@@ -80,7 +82,7 @@ fn ranges(track: &[u8], mut sizes: impl Iterator<Item = u64>) -> Option<Vec<(u64
 /// Returns the times at which samples are presented, in microseconds (8.6.1, 8.6.6).
 fn times(track: &[u8]) -> Option<impl Iterator<Item = i64>> {
     let scale = i64::from(numbers(within(track, &[*b"mdia", *b"mdhd"])?).nth(2)?).max(1);
-    // Of the last edit: an earlier one would be empty.
+    // Uses the last edit, because an earlier one would be empty.
     let edit =
         within(track, &[*b"edts", *b"elst"]).and_then(|list| numbers(list).skip(1).skip(1).step_by(3).last());
     let start = i64::from(edit.unwrap_or(0));

@@ -22,7 +22,8 @@ pub enum Protocol {
     Hls,
 }
 
-/// Returns the published cost of a manifest: of each file, the boxes that state its index.
+/// Returns the published cost of a manifest, for which the server manifest is read and, of each
+/// file, the boxes that state its index.
 ///
 /// # Errors
 /// If figures were not published for the layout.
@@ -36,8 +37,9 @@ pub fn manifest(layout: Layout, protocol: Protocol, files: u64, ism: u64, index:
     Ok(Cost { requests: 1 + files * each, bytes: Some(ism + files * index) })
 }
 
-/// Returns the published cost of a segment with `tracks` muxed tracks and `media` bytes: of each
-/// track, the boxes of its index and its media. If indexes are cached, only the media is read.
+/// Returns the published cost of a segment with `tracks` muxed tracks and `media` bytes, for
+/// which the server manifest is read and, of each track, the boxes of its index and its media. If
+/// indexes are cached, only the media is read.
 ///
 /// # Errors
 /// If figures were not published for the layout.

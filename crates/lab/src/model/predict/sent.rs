@@ -32,8 +32,9 @@ const PAYLOAD: u64 = 184;
 /// The packets with PAT and PMT at the start of each TS segment (`packager/src/segment/ts/psi.rs`).
 const TABLES: u64 = 2;
 
-/// Twice the mean number of packets that a PID gains in a segment: its packets become a multiple of
-/// 16, so that continuity counters do not jump (`ts/layout.rs`). The mean of 0 to 15 is 7.5.
+/// Twice the mean number of padding packets of a PID in a segment. The packets of a PID are padded
+/// to a multiple of 16, so that continuity counters do not jump (`ts/layout.rs`). The mean of 0 to
+/// 15 is 7.5, and twice that is a whole number.
 const TWICE_PADDING: u64 = 15;
 
 /// The bytes that TS adds to a frame of the video, besides stuffing: a PES header with two times
