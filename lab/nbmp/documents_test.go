@@ -19,8 +19,8 @@ import (
 
 const module = "github.com/nagare-media/models.go"
 
-// Violations that the schemas demand and the text of ISO/IEC 23090-8 forbids, or that no engine
-// needs. All others fail the test.
+// Fields that the schemas require although the text of ISO/IEC 23090-8 forbids them, or no engine
+// needs them. The test allows their absence, and fails for any other violation.
 var contradictions = []*regexp.Regexp{
 	// Clause 9.4 allows ports in task documents only, and a task at an end of a chain has none on
 	// one side.

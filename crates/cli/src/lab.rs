@@ -93,16 +93,17 @@ struct Run {
     /// Folder for the results
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// Folder for titles, which are made once [default: the folder `content` in that of the
-    /// results]
+    /// Folder for titles, which are made once [default: `content` in the folder of --out]
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
     /// Random seed of the order in which the cells of a block are measured
     #[arg(long, default_value_t = DEFAULT_SEED, value_name = "NUMBER")]
     seed: u64,
-    /// Most times that a measurement is repeated because other programs took more than a tenth of
-    /// the processor time, or because the load lacked processor time; the last attempt counts, and
-    /// the report marks it
+    /// Most times that an unreliable measurement is repeated
+    ///
+    /// A measurement is unreliable if other programs took more than a tenth of the processor time,
+    /// or if the load lacked processor time. If the last attempt is unreliable too, it counts, and
+    /// the report marks it.
     #[arg(long, default_value_t = DEFAULT_RETRIES, value_name = "N")]
     retries: u32,
     /// Program `latemux` whose origin and load are measured, such as another version [default: this
@@ -126,13 +127,13 @@ enum Net {
     Loopback,
 }
 
-/// Sum up the results of a run: write report.html, summary.csv with a line for each cell, cells.csv
-/// with a line for each measurement, and claims.csv with a line for each claim
+/// Sum up the results of a run in report.html and CSV files
 ///
-/// If a cell was measured repeatedly, the report states the mean and half the width of its 95 %
-/// confidence interval (Student's t). The verdict of each claim of an experiment is `holds`, `open`
-/// or `contradicts`. If a claim is about a fit, fits.csv has a line for each of its cells. All
-/// files are written to the first folder.
+/// summary.csv has a line for each cell, cells.csv for each measurement, and claims.csv for each
+/// claim. If a claim is about a fit, fits.csv has a line for each cell of the fit. If a cell was
+/// measured repeatedly, the report states the mean and half the width of its 95 % confidence
+/// interval (Student's t). The verdict of a claim is `holds`, `open` or `contradicts`. All files
+/// are written to the first folder.
 #[derive(Debug, ClapArgs)]
 struct Report {
     /// Folders that `lab run --out` wrote, one for each machine
@@ -150,7 +151,7 @@ struct Clean {
     /// Folder that `lab run --out` wrote
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Folder with titles [default: the folder `content` in that of the results]
+    /// Folder with titles [default: `content` in RUN]
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
 }
@@ -169,16 +170,16 @@ struct Experiments {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Folder with `setups` and `titles`; the configurations of origins are in `examples/setups`
-    /// beside it [default: the folder above that of the FILE]
+    /// beside this folder [default: the parent of the folder that holds FILE]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
     /// Factor by which to multiply durations, ramps, steps, numbers of requests and lengths of
     /// titles, above 0 and at most 1
     ///
-    /// No duration or ramp becomes shorter than 5 s, no step than 1 s, no number of requests lower
-    /// than 50, and no title shorter than 24 s or its `shortest`. With a factor below 1, an axis in
-    /// `[scaled]` of an experiment has only the values stated there, unless `--only` names it, and
-    /// only the least number of blocks is measured.
+    /// A duration or ramp is not scaled to less than 5 s, a step to less than 1 s, a number of
+    /// requests to less than 50, and a title to less than 24 s or its `shortest`. With a factor
+    /// below 1, two more things change. Only the least number of blocks is measured. An axis in
+    /// `[scaled]` of an experiment has only the values stated there, unless `--only` names it.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     scale: f64,
     /// Use only the cells with these values of an axis; can be repeated
@@ -265,7 +266,8 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
     }
 }
 
-/// Returns the name of the network of functions that are on hosts of their own, or are not.
+/// Returns the name of the kind of network: `hosts` if functions have simulated hosts, else
+/// `loopback`.
 fn mode(has_hosts: bool) -> &'static str {
     if has_hosts { "hosts" } else { "loopback" }
 }
@@ -291,7 +293,8 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
     let signal = runtime.block_on(async { stop_signal() })?;
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
-    // The main thread starts the processes: they are killed when the thread ends that started them.
+    // Processes are killed when the thread that has started them ends. The main thread therefore
+    // starts them, and another one waits for the signal.
     thread::spawn(move || {
         runtime.block_on(signal);
         set.store(true, Relaxed);

@@ -4,12 +4,12 @@ mod blocks;
 mod measure;
 mod processors;
 mod record;
-mod series;
 mod site;
+mod usage;
 
 pub use measure::{Measured, Resources};
 pub use record::{Record, Records};
-pub use series::Tcp;
+pub use usage::Tcp;
 
 use crate::{
     Error, content,
@@ -23,7 +23,6 @@ use crate::{
 };
 use latemux_link::network::Enclosure;
 use processors::Division;
-use series::Series;
 use site::Site;
 use std::{
     fs,
@@ -34,6 +33,7 @@ use std::{
     thread::{self, sleep},
     time::Duration,
 };
+use usage::Usage;
 
 /// The time that a task has to end and to write its part after SIGINT.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -109,13 +109,12 @@ impl Driver<'_> {
     pub(crate) fn lacks_for(&self, graph: &Graph) -> Option<String> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let lacking = graph.nodes().iter().find_map(|node| {
-            let reason = |name: &str, needs: &str| {
-                format!("'{}' has the parameter '{name}', which needs {needs}", node.id)
-            };
+            let reason =
+                |name: &str, needs: &str| format!("the parameter '{name}' of '{}' needs {needs}", node.id);
             let cores = node.parameters.get("cores").and_then(|cores| cores.parse::<usize>().ok());
             let is_gateway = node.function == Function::Storage && is_bucket(&node.parameters);
             match node.function.needs_hosts(&node.parameters) {
-                Some(name) if self.enclosure.is_none() => Some(reason(name, "hosts")),
+                Some(name) if self.enclosure.is_none() => Some(reason(name, "simulated hosts (--net hosts)")),
                 _ if is_gateway && !has_gateway() => {
                     Some(reason("kind", "versitygw, which is not installed"))
                 }
@@ -169,7 +168,7 @@ impl Driver<'_> {
     }
 
     /// Runs the tasks of a workflow until the client ends, and adds up their parts.
-    fn run_tasks(&self, workflow: &Workflow, work: &Path, usage: Option<&Path>) -> Result<Measured, Error> {
+    fn run_tasks(&self, workflow: &Workflow, work: &Path, csv: Option<&Path>) -> Result<Measured, Error> {
         let division = Division::of(&workflow.graph);
         let _restricted = division.as_ref().map(Division::restrict);
         let mut site = match self.enclosure {
@@ -177,7 +176,7 @@ impl Driver<'_> {
             None => Site::loopback(&workflow.graph)?,
         };
         let tasks = Task::of(workflow, |from, port| format!("http://{}/", site.address(from, port)));
-        let mut series = Series::begin(site.networks());
+        let mut usage = Usage::begin(site.networks());
         let mut running = Vec::new();
         for (task, node) in tasks.iter().zip(workflow.graph.nodes()) {
             if site.is_process(task.function) {
@@ -192,12 +191,12 @@ impl Driver<'_> {
                     self.prepare(command, &file, work);
                 })?;
                 process.record(work);
-                series.add(node.host.as_deref(), &process);
+                usage.add(node.host.as_deref(), &process);
                 running.push((task, process));
             }
         }
-        let outcome = self.wait(&mut site, &mut series, &mut running, work);
-        series.read();
+        let outcome = self.wait(&mut site, &mut usage, &mut running, work);
+        usage.read();
         // The client stops first, then each function before the one that it reads from.
         let mut failed = None;
         while let Some((task, mut process)) = running.pop() {
@@ -207,9 +206,9 @@ impl Driver<'_> {
                 failed = Some(failure(work, task, status));
             }
         }
-        if let Some(usage) = usage {
-            // The series is an addition: a measurement without it is still valid.
-            let _ = fs::write(usage, series.to_csv());
+        if let Some(csv) = csv {
+            // A measurement is valid without this file.
+            let _ = fs::write(csv, usage.to_csv());
         }
         outcome?;
         failed.map_or(Ok(()), Err)?;
@@ -217,20 +216,20 @@ impl Driver<'_> {
             let part = Part { function: Function::Link.name().to_owned(), carried, ..Part::default() };
             part.write(work, &workflow.task_id(&link))?;
         }
-        Measured::of(&tasks, workflow.graph.nodes(), &series, work, &self.content)
+        Measured::of(&tasks, workflow.graph.nodes(), &usage, work, &self.content)
     }
 
     /// Waits until the client, which is the last task, has ended.
     fn wait(
         &self,
         site: &mut Site<'_>,
-        series: &mut Series,
+        usage: &mut Usage,
         running: &mut [(&Task, Process)],
         work: &Path,
     ) -> Result<(), Error> {
         while !self.stop.load(Relaxed) {
             site.sample();
-            series.read_when_due();
+            usage.read_when_due();
             for (task, process) in &mut *running {
                 match process.ended() {
                     Some(status) if task.function.is_client() && status.success() => return Ok(()),

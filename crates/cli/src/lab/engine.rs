@@ -42,12 +42,13 @@ pub(crate) struct Submit {
     engine: String,
     /// Wait until the load has ended and its results are in --results, then delete the workflow
     ///
-    /// Prints the location of the file that the load has written there, its part of the results.
+    /// Prints the location of the file that the load has written there.
     /// The workflow is also deleted if the load fails, and at SIGINT or SIGTERM.
     #[arg(long, requires = "results")]
     wait: bool,
-    /// Folder or bucket with the results of the load, such as s3://bucket/prefix: the one that the
-    /// engine passes to `lab task --results`
+    /// Folder or bucket with the results of the load, such as s3://bucket/prefix
+    ///
+    /// It must be the location that the engine passes to `lab task --results`.
     #[arg(long, value_name = "LOCATION")]
     results: Option<String>,
     /// With --wait: time between two requests for the state of the workflow
@@ -72,10 +73,10 @@ pub(crate) struct Serve {
     /// Loopback address to listen on; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Folder for results; each function writes a file to its folder `results`
+    /// Folder for results; each function writes a file to the folder `results` in it
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// Folder with titles that `lab run` has made [default: the folder `content` in that of --out]
+    /// Folder with titles that `lab run` has made [default: `content` in the folder of --out]
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
     /// Program `latemux` that runs as origin and load, such as another version [default: this one]
@@ -165,7 +166,7 @@ pub(super) fn serve(flags: &Serve) -> Result<()> {
         result
     });
     say(&format!("http://{address}/\n"))?;
-    // Processes of functions end with the thread that has started them.
+    // Processes are killed when the thread that has started them ends, so this thread starts them.
     manager.run();
     let result = server.join().unwrap_or_else(|_| Err(io::Error::other("the server's thread failed")));
     Ok(result?)

@@ -37,11 +37,11 @@ pub(crate) struct RunTask {
     program: Option<PathBuf>,
     #[command(flatten)]
     player: PlayerScript,
-    /// Longest time to wait until the functions that this one reads from answer
+    /// Longest time to wait for an answer of the functions that this function reads from
     #[arg(long, default_value = "60s", value_name = "DURATION")]
     input_wait: TimeSpan,
-    /// Address at which the function serves if the one in the document belongs to another machine,
-    /// such as that of a service in a cluster
+    /// Address to listen on if the address in the document belongs to another machine, such as a
+    /// service in a cluster
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
     /// Folder or bucket for ID.json and the results of `latemux load`, such as s3://bucket/prefix

@@ -1,6 +1,6 @@
 //! The result of one measurement, from the parts of its tasks.
 
-use super::series::{Series, Tcp};
+use super::usage::{Tcp, Usage};
 use crate::{
     Error,
     content::{Choice, Paths},
@@ -157,7 +157,7 @@ impl Measured {
     pub(super) fn of(
         tasks: &[Task],
         nodes: &[Node],
-        series: &Series,
+        usage: &Usage,
         folder: &Path,
         content: &Path,
     ) -> Result<Self, Error> {
@@ -191,8 +191,8 @@ impl Measured {
         }
         measured.add_model(tasks, content);
         measured.lru = lru(tasks, title_bytes, measured.source_used);
-        measured.client_tcp = series.tcp_of(nodes, from, Function::is_client);
-        measured.storage_tcp = series.tcp_of(nodes, from, |function| function == Function::Storage);
+        measured.client_tcp = usage.tcp_of(nodes, from, Function::is_client);
+        measured.storage_tcp = usage.tcp_of(nodes, from, |function| function == Function::Storage);
         Ok(measured)
     }
 

@@ -91,11 +91,11 @@ impl Load {
             own.map(|(_, parameters)| parameters).collect::<Vec<_>>()
         };
         let (&[origin], &[load]) = (&all(Function::Origin)[..], &all(Function::Load)[..]) else {
-            return Err(refused("set-ups without exactly one origin and a load"));
+            return Err(refused("set-ups that do not have exactly one origin and one load"));
         };
         let stated = |name: &str| load.get(name).map(String::as_str);
         if stated("rendition") == Some("low") {
-            return Err(refused("the lowest rendition"));
+            return Err(refused("loads of the lowest rendition"));
         }
         let number = |name: &str| stated(name).and_then(|number| number.parse::<u64>().ok()).unwrap_or(1);
         let are_apart = match is_repeated {
@@ -103,7 +103,7 @@ impl Load {
             false => stated("copies").is_none() && number("connections") == 1,
         };
         if !are_apart {
-            return Err(refused("several titles or connections, which share reads"));
+            return Err(refused("loads with several titles or connections, because these share reads"));
         }
         let layout: Layout =
             stated("title").and_then(|title| title.rsplit('/').next()).unwrap_or("").parse()?;
@@ -116,7 +116,7 @@ impl Load {
         // the first ones stored.
         let is_filled = stated("before") == Some("same") || is_repeated && is_timed;
         if kept != Kept::Nothing && !is_filled {
-            return Err(refused("loads without before = 'same', because their caches are empty at first"));
+            return Err(refused("loads without before = 'same': their caches are empty at first"));
         }
         let count = stated("requests").and_then(|count| count.parse().ok());
         let single = match (stated("kind"), stated("class"), count) {

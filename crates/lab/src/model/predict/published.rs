@@ -1,5 +1,6 @@
-//! The published rows: a packager that reads only the file of a segment, in small steps (K, tables
-//! 3.5 to 3.8).
+//! The published rows of the model. They are about a packager that reads only the file that holds a
+//! segment, in many small reads (tables 3.5 to 3.8 of the thesis K, which docs/experiments.md
+//! names).
 
 use super::Cost;
 use crate::{Error, experiment::Layout};

@@ -53,7 +53,8 @@ pub(super) fn sizes(stsz: &[u8]) -> Option<Vec<u64>> {
     let (numbers, _) = stsz.as_chunks::<4>();
     let mut numbers = numbers.iter().map(|number| u64::from(u32::from_be_bytes(*number)));
     let (size, count) = (numbers.nth(1)?, numbers.next()?);
-    // Sizes that are not listed may be so many that they fill the memory.
+    // If all samples have one size, the box lists none, so its length does not limit their number.
+    // Without this limit, the list could fill the memory.
     let count = usize::try_from(count.min(MAX_MOOV / 4)).ok()?;
     Some(if size == 0 { numbers.take(count).collect() } else { vec![size; count] })
 }

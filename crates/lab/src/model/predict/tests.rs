@@ -206,9 +206,9 @@ fn what_is_not_derived_is_refused() {
         (load(NOTHING, &[], &[list, ("title", "t/fmp4")]), "fragmented files without index MP4s"),
         (load("", &[], &[list]), "origins that keep media"),
         (load(NOTHING, &["exact"], &[list]), "caches with mode = 'exact'"),
-        (load(NOTHING, &[], &[list, ("connections", "2")]), "several titles or connections"),
-        (load(NOTHING, &[], &[list, ("copies", "2")]), "several titles or connections"),
-        (load(NOTHING, &["ism"], &[list, ("before", "")]), "because their caches are empty at first"),
+        (load(NOTHING, &[], &[list, ("connections", "2")]), "loads with several titles or connections"),
+        (load(NOTHING, &[], &[list, ("copies", "2")]), "loads with several titles or connections"),
+        (load(NOTHING, &["ism"], &[list, ("before", "")]), "their caches are empty at first"),
         (load(NOTHING, &[], &[("kind", "sequence")]), "loads whose number of requests is not known"),
         (load(NOTHING, &[], &[list, ("duration", "5s")]), "loads whose number of requests is not known"),
     ] {

@@ -26,17 +26,17 @@ const TICKS: f64 = 100.0;
 
 /// The usage of each host of a cell.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(super) struct Usage {
     began: Instant,
     /// The time of the start in seconds since 1970.
     began_at: f64,
     next: Instant,
-    hosts: Vec<HostSeries>,
+    hosts: Vec<HostUsage>,
 }
 
 /// The usage of one host: the network's counters, and what the processes of its functions use.
 #[derive(Debug)]
-struct HostSeries {
+struct HostUsage {
     /// The name, unless all functions share this machine's network.
     name: Option<String>,
     /// The folder of the network's counters.
@@ -55,10 +55,10 @@ pub struct Tcp {
     pub retransmitted: u64,
 }
 
-impl Series {
+impl Usage {
     /// Starts with a first reading of each host, or of this machine if they share its network.
     pub(super) fn begin(networks: Option<Vec<(String, PathBuf)>>) -> Self {
-        let host = |name, network| HostSeries {
+        let host = |name, network| HostUsage {
             name,
             network,
             functions: Vec::new(),
@@ -69,9 +69,9 @@ impl Series {
             None => vec![host(None, PathBuf::from("/proc/net"))],
         };
         let began = Instant::now();
-        let mut series = Self { began, began_at: wall_clock(), next: began, hosts };
-        series.read();
-        series
+        let mut usage = Self { began, began_at: wall_clock(), next: began, hosts };
+        usage.read();
+        usage
     }
 
     /// Adds the process of a function, which runs on a host.
@@ -121,10 +121,10 @@ impl Series {
         }))
     }
 
-    /// Returns the series as CSV (RFC 4180), with a line for each host and second. All but memory
+    /// Returns the usage as CSV (RFC 4180), with a line for each host and second. All but memory
     /// and sockets is the growth since the line before.
     pub(super) fn to_csv(&self) -> String {
-        let samples = self.hosts.iter().flat_map(HostSeries::samples);
+        let samples = self.hosts.iter().flat_map(HostUsage::samples);
         let interfaces: BTreeSet<&str> =
             samples.flat_map(|sample| sample.interfaces.keys()).map(String::as_str).collect();
         let mut text = "host,seconds,cpu_seconds,memory_bytes,sockets,opened,retransmitted".to_owned();
@@ -140,7 +140,7 @@ impl Series {
     }
 }
 
-impl HostSeries {
+impl HostUsage {
     fn samples(&self) -> &[HostSample] {
         &self.recorder.record().samples
     }
@@ -204,25 +204,25 @@ mod tests {
         write_counters(&store, 4, 100);
         write_counters(&client, 0, 0);
         let networks = vec![("store".to_owned(), store.clone()), ("client".to_owned(), client)];
-        let mut series = Series::begin(Some(networks));
+        let mut usage = Usage::begin(Some(networks));
         pass();
         write_counters(&store, 10, 150);
-        series.read();
+        usage.read();
         let between = wall_clock();
         pass();
         write_counters(&store, 11, 150);
-        series.read();
-        series.read_when_due();
-        let text = series.to_csv();
+        usage.read();
+        usage.read_when_due();
+        let text = usage.to_csv();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(",sockets,opened,retransmitted,line0_received,line0_sent"), "{text}");
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[1].starts_with("store,0.0") && lines[1].ends_with(",0.00,0,3,6,3,50,500"), "{text}");
         assert!(lines[2].ends_with(",0.00,0,3,1,0,0,0") && lines[3].starts_with("client,0.0"), "{text}");
         let tcp = |opened, retransmitted| Some(Tcp { opened, retransmitted });
-        assert_eq!(series.tcp_since("store", 0.0), tcp(7, 3));
-        assert_eq!(series.tcp_since("store", between), tcp(1, 0));
-        assert_eq!((series.tcp_since("client", 0.0), series.tcp_since("x", 0.0)), (tcp(0, 0), None));
+        assert_eq!(usage.tcp_since("store", 0.0), tcp(7, 3));
+        assert_eq!(usage.tcp_since("store", between), tcp(1, 0));
+        assert_eq!((usage.tcp_since("client", 0.0), usage.tcp_since("x", 0.0)), (tcp(0, 0), None));
         let node = |id: &str, function, host: &str| Node {
             id: id.to_owned(),
             function,
@@ -234,30 +234,30 @@ mod tests {
             node("b", Function::Storage, "store"),
             node("c", Function::Load, "client"),
         ];
-        assert_eq!(series.tcp_of(&nodes, 0.0, |function| function == Function::Storage), tcp(7, 3));
-        assert_eq!(series.tcp_of(&nodes, 0.0, |_| true), tcp(7, 3));
-        assert_eq!(series.tcp_of(&nodes, 0.0, |_| false), None);
+        assert_eq!(usage.tcp_of(&nodes, 0.0, |function| function == Function::Storage), tcp(7, 3));
+        assert_eq!(usage.tcp_of(&nodes, 0.0, |_| true), tcp(7, 3));
+        assert_eq!(usage.tcp_of(&nodes, 0.0, |_| false), None);
     }
 
     #[test]
     fn functions_that_share_a_network_are_one_host() {
-        let mut series = Series::begin(None);
+        let mut usage = Usage::begin(None);
         let mut sleeper = command(Path::new("sleep"));
         let process = Process::start(sleeper.arg("60")).unwrap();
-        series.add(Some("client"), &process);
+        usage.add(Some("client"), &process);
         pass();
-        series.read();
-        let [host] = series.hosts.as_slice() else { panic!("{series:?}") };
+        usage.read();
+        let [host] = usage.hosts.as_slice() else { panic!("{usage:?}") };
         assert!(host.samples()[0].memory > 0, "{host:?}");
-        assert!(series.to_csv().contains("\nloopback,0.0"), "{}", series.to_csv());
-        assert_eq!(series.tcp_since("client", 0.0), None);
+        assert!(usage.to_csv().contains("\nloopback,0.0"), "{}", usage.to_csv());
+        assert_eq!(usage.tcp_since("client", 0.0), None);
     }
 
     #[test]
     fn a_network_that_cannot_be_read_has_zeros() {
-        let mut series = Series::begin(Some(vec![("a".to_owned(), PathBuf::from("/nowhere"))]));
+        let mut usage = Usage::begin(Some(vec![("a".to_owned(), PathBuf::from("/nowhere"))]));
         pass();
-        series.read();
-        assert!(series.to_csv().ends_with(",0.00,0,0,0,0\n"), "{}", series.to_csv());
+        usage.read();
+        assert!(usage.to_csv().ends_with(",0.00,0,0,0,0\n"), "{}", usage.to_csv());
     }
 }
