@@ -179,6 +179,9 @@ pub enum Error {
         /// Time limit.
         after: Duration,
     },
+    /// The titles that wait for manifests take too much memory.
+    #[error("titles and indexes that wait for other work take too much memory")]
+    TitlesWait,
     /// A defect of this program.
     #[error("internal error: {0}")]
     Internal(&'static str),
@@ -239,7 +242,7 @@ impl Error {
             Self::TooBusy => "too_busy",
             Self::TooManyRequests { .. } => "too_many_requests",
             Self::TooManyConnections => "too_many_connections",
-            Self::TitleBusy { .. } => "title_busy",
+            Self::TitleBusy { .. } | Self::TitlesWait => "title_busy",
             Self::Internal(_) => "internal",
         }
     }
@@ -295,7 +298,7 @@ impl Error {
                 _ => (StatusCode::BAD_GATEWAY, Storage),
             },
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
-            Self::TooBusy | Self::TooManyConnections | Self::TitleBusy { .. } => {
+            Self::TooBusy | Self::TooManyConnections | Self::TitleBusy { .. } | Self::TitlesWait => {
                 (StatusCode::SERVICE_UNAVAILABLE, Load)
             }
             Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, Load),
@@ -314,7 +317,8 @@ impl Error {
             | Self::TooBusy
             | Self::TooManyRequests { .. }
             | Self::TooManyConnections
-            | Self::TitleBusy { .. } => Some(1),
+            | Self::TitleBusy { .. }
+            | Self::TitlesWait => Some(1),
             _ => None,
         }
     }

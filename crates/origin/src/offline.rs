@@ -56,7 +56,7 @@ impl Origin {
     }
 
     fn fetch(&self, title: &LoadedTitle) -> Fetch {
-        Fetch::new(title.objects.clone(), self.app().config.read.clone(), Arc::default())
+        Fetch::new(title.pinned.clone(), self.app().config.read.clone(), Arc::default())
     }
 }
 

@@ -141,7 +141,7 @@ async fn serve_segment(
         let cache_control = cache_control(&app.config.cache_control, &title.checks, class);
         Representation::fixed(content_type, length, Some(etag(digest, "")), cache_control)
     };
-    let mut fetch = Fetch::new(title.objects.clone(), app.config.read.clone(), charge.clone());
+    let mut fetch = Fetch::new(title.pinned.clone(), app.config.read.clone(), charge.clone());
     let mut cuts = app.cuts.of(title);
     let reads = MoofReads::WithMedia(&mut fetch);
     let held = app.config.read.held;

@@ -10,7 +10,7 @@ use crate::{
     read::prefetch::PrefetchGuard,
     read::reader::SourceReader,
     read::room::{Use, lock},
-    title::loaded_title::LoadedTitle,
+    title::checks::Checks,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
@@ -44,8 +44,9 @@ pub(crate) struct Body {
     left: u64,
     log: Option<Box<AccessLog>>,
     charge: Option<Arc<Charge>>,
-    /// Title of the body, which is marked doubtful if a read fails because of its object.
-    title: Option<Arc<LoadedTitle>>,
+    /// Comparisons of the title with storage, which are doubtful once a read fails because of its
+    /// object.
+    checks: Option<Arc<Checks>>,
     /// Cache entry that is filled with the body, and kept once all of it was sent.
     cached: Option<Box<Collecting>>,
     /// Prefetch of the following segments.
@@ -69,13 +70,13 @@ impl Body {
         Self::new(Content::Bytes(bytes), left, None)
     }
 
-    pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
+    pub(crate) fn plan(plan: PlanBody, checks: Option<Arc<Checks>>) -> Self {
         let left = plan.left;
-        Self::new(Content::Plan(Box::new(plan)), left, title)
+        Self::new(Content::Plan(Box::new(plan)), left, checks)
     }
 
-    fn new(content: Content, left: u64, title: Option<Arc<LoadedTitle>>) -> Self {
-        Self { content, left, log: None, charge: None, title, cached: None, prefetch: None }
+    fn new(content: Content, left: u64, checks: Option<Arc<Checks>>) -> Self {
+        Self { content, left, log: None, charge: None, checks, cached: None, prefetch: None }
     }
 
     /// Returns the bytes that the body keeps in memory besides what its plan and its reads have
@@ -176,8 +177,8 @@ impl hyper::body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Err(error) => {
-                if let Some(title) = self.title.as_ref().filter(|_| error.is_caused_by_object()) {
-                    title.checks.mark_doubtful();
+                if let Some(checks) = self.checks.as_ref().filter(|_| error.is_caused_by_object()) {
+                    checks.mark_doubtful();
                 }
                 if let Some(log) = &mut self.log {
                     log.record_body_error(&error);

@@ -7,7 +7,7 @@ use crate::{
     read::charge::{Charge, SMALL_FRAME},
     read::room::Use,
     read::transfer::{Arrived, Chunk, State, Transfer, bad_response},
-    title::indexed::IndexedObject,
+    title::indexed::PinnedObject,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{FutureExt, poll_fn};
@@ -30,7 +30,7 @@ const PIECE: u64 = 256 << 10;
 /// fetch becomes frugal: one transfer is open at a time, and without a range cache it requests
 /// small pieces.
 pub(crate) struct Fetch {
-    objects: Arc<[Arc<IndexedObject>]>,
+    objects: Arc<[Arc<PinnedObject>]>,
     config: ReadConfig,
     charge: Arc<Charge>,
     is_frugal: bool,
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Fetch {
 impl Fetch {
     /// Creates a fetch without any transfers. Its reads are attributed to the current request, and
     /// the bytes that it holds to `charge`.
-    pub(crate) fn new(objects: Arc<[Arc<IndexedObject>]>, config: ReadConfig, charge: Arc<Charge>) -> Self {
+    pub(crate) fn new(objects: Arc<[Arc<PinnedObject>]>, config: ReadConfig, charge: Arc<Charge>) -> Self {
         let transfers = Vec::new();
         let reach = Vec::new();
         let trace = Trace::current();
@@ -279,7 +279,7 @@ impl Fetch {
         }
     }
 
-    fn object(&self, object: usize) -> Result<&Arc<IndexedObject>, Error> {
+    fn object(&self, object: usize) -> Result<&Arc<PinnedObject>, Error> {
         self.objects.get(object).ok_or(Error::Internal("a range of no object"))
     }
 

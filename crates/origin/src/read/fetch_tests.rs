@@ -6,7 +6,7 @@ use crate::{
 };
 use futures_util::{StreamExt, stream};
 use latemux_storage::{
-    Key, Memory, Read, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
+    Key, Memory, Read, ReadRequest, Storage, Want, altered::Altered, counting::Counting,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -15,35 +15,29 @@ fn source(object: usize, range: Range<u64>) -> SourceRange {
     SourceRange { object, range }
 }
 
-/// Returns an object with the index of some other file. Only its key and version matter here.
-fn object(source: ObjectRef, version: Version) -> Arc<IndexedObject> {
-    let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
-    let index = Arc::new(latemux_testmedia::origin::index(&file).unwrap());
-    Arc::new(IndexedObject { file: source.clone(), source, version, index, cut_box: None, id: 0 })
-}
-
 /// Returns bytes that differ between offsets and between objects.
 pub(crate) fn bytes_of(object: usize, len: usize) -> Bytes {
     (0..len).map(|i| u8::try_from((i * 31 + i / 251 + object * 97) % 256).unwrap()).collect()
 }
 
 /// Returns objects of the given sizes in a memory storage.
-pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<IndexedObject>]>) {
+pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<PinnedObject>]>) {
     let memory = Arc::new(Memory::new());
     let objects = sizes.iter().enumerate().map(|(i, &len)| {
         let key = Key::new(&format!("o{i}.mp4")).unwrap();
         let version = memory.put(key.clone(), bytes_of(i, len));
-        object(ObjectRef::served(memory.clone(), memory.clone(), key), version)
+        let source = ObjectRef::served(memory.clone(), memory.clone(), key);
+        Arc::new(PinnedObject { source, version })
     });
     let objects = objects.collect();
     (memory, objects)
 }
 
 /// Returns a fetch of objects whose media is read from `storage`.
-fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<IndexedObject>], config: ReadConfig) -> Fetch {
+fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<PinnedObject>], config: ReadConfig) -> Fetch {
     let objects = objects.iter().map(move |known| {
         let source = ObjectRef::served(storage.clone(), storage.clone(), known.key().clone());
-        object(source, known.version.clone())
+        Arc::new(PinnedObject { source, version: known.version.clone() })
     });
     Fetch::new(objects.collect(), config, Arc::default())
 }

@@ -71,7 +71,7 @@ impl Prefetch {
     /// Prefetches the segments that follow a segment whose own reads have begun. The run ends when
     /// the guard is dropped, unless [`PrefetchGuard::detach`] is called.
     pub(crate) fn after(&self, title: &Arc<LoadedTitle>, address: &Address) -> Option<PrefetchGuard> {
-        if !title.objects.iter().all(|object| object.version.is_reliable()) {
+        if !title.objects.iter().all(|object| object.version().is_reliable()) {
             // The range cache does not keep such objects.
             return None;
         }
@@ -159,7 +159,7 @@ impl Inner {
 
     /// Reads the source ranges of a segment into the range cache, without making the segment.
     async fn read_segment(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
-        let mut fetch = Fetch::new(title.objects.clone(), self.read.clone(), Arc::default());
+        let mut fetch = Fetch::new(title.pinned.clone(), self.read.clone(), Arc::default());
         let moofs = MoofReads::WithMedia(&mut fetch);
         let plan = plan_segment(title, address, &self.fragments, &self.cuts.of(title), moofs).await?;
         let (ranges, reach) = plan.into_sources();

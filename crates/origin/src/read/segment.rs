@@ -160,6 +160,6 @@ impl SegmentBodies {
         enter_stage(Stage::Read);
         fetch.set_reach(std::mem::take(&mut plan.reach));
         let body = PlanBody::start(plan, window, fetch, &self.first_byte_wait).await?;
-        Ok(Body::plan(body, Some(title.clone())).with_prefetch(prefetch()).cached(entry()))
+        Ok(Body::plan(body, Some(title.checks.clone())).with_prefetch(prefetch()).cached(entry()))
     }
 }

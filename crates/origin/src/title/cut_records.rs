@@ -111,7 +111,7 @@ pub(crate) fn write(records: &Records, object: &IndexedObject, number: u64, reco
 
 /// Removes all cuts of an object from disk.
 pub(crate) fn remove(records: &Records, object: &IndexedObject) {
-    for number in 0..(object.version.size / RECORD_SPAN + 1).min(MOST_RECORDS) {
+    for number in 0..(object.version().size / RECORD_SPAN + 1).min(MOST_RECORDS) {
         if let Some(name) = name(object, number) {
             records.forget(&name);
         }
@@ -122,11 +122,11 @@ pub(crate) fn remove(records: &Records, object: &IndexedObject) {
 /// modification time, because a later process could not detect a change, and for records beyond the
 /// first TiB.
 fn name(object: &IndexedObject, number: u64) -> Option<Vec<u8>> {
-    let Version { etag, size, modified } = &object.version;
-    if !object.version.is_reliable() || number >= MOST_RECORDS {
+    let Version { etag, size, modified } = object.version();
+    if !object.version().is_reliable() || number >= MOST_RECORDS {
         return None;
     }
-    let storage = object.source.storage.describe();
+    let storage = object.source().storage.describe();
     let etag = etag.as_deref().unwrap_or_default();
     let mut name = b"cuts".to_vec();
     name.extend(FORMAT.to_le_bytes());

@@ -61,7 +61,7 @@ impl IndexRecord {
         let indexes: Vec<Vec<u8>> = file.objects().map(|object| object.index.to_bytes()).collect();
         let parts = file.parts.iter().zip(&indexes).map(|((location, object), index)| StoredPart {
             location: location.as_deref().map(Box::from),
-            version: object.version.clone(),
+            version: object.version().clone(),
             len: index.len(),
         });
         let head = Head { format: FORMAT, file: file.version.clone(), parts: parts.collect() };

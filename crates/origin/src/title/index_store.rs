@@ -335,7 +335,7 @@ impl IndexStore {
     /// neither ETag nor modification time, because a later process could not detect a change.
     fn write_record(&self, file: &Arc<IndexedFile>) {
         let Some(records) = &self.records else { return };
-        let mut versions = file.objects().map(|object| &object.version).chain([&file.version]);
+        let mut versions = file.objects().map(|object| object.version()).chain([&file.version]);
         if versions.all(Version::is_reliable) {
             let weight = file.heap_bytes() as u64;
             let indexed = file.clone();
@@ -376,7 +376,7 @@ impl IndexStore {
         counts.indexes_on_disk += u64::from(self.remove_record(file));
         let storages = self.indexer.references.storages();
         for object in in_memory.iter().chain(&on_disk).flat_map(|known| known.objects()) {
-            counts.ranges += storages.purge(&*object.source.storage, object.key(), &object.version);
+            counts.ranges += storages.purge(&*object.source().storage, object.key(), object.version());
             if let Some(records) = &self.records {
                 cut_records::remove(records, object);
             }

@@ -84,7 +84,7 @@ impl IndexWriter {
 
     /// Writes the index MP4 of an object in the background if the object should have one.
     pub(crate) fn offer(self: &Arc<Self>, object: &Arc<IndexedObject>) {
-        let is_served = !object.source.is_elsewhere() && object.source == object.file;
+        let is_served = !object.source().is_elsewhere() && *object.source() == object.file;
         let is_fully_indexed = matches!(object.index.source, IndexSource::SampleTables | IndexSource::Scan);
         let name = object.key().as_str();
         if !is_served
@@ -95,7 +95,7 @@ impl IndexWriter {
         {
             return;
         }
-        let version = (object.key().clone(), object.version.clone());
+        let version = (object.key().clone(), object.version().clone());
         if self.handled.peek(&version).is_some() {
             return;
         }
@@ -121,7 +121,7 @@ impl IndexWriter {
 
     /// Returns the result, and the length of a written index MP4 in bytes.
     async fn write(&self, object: &IndexedObject) -> Result<(Written, usize), Error> {
-        let media = &object.source;
+        let media = object.source();
         let (folder, name) = media.key.split();
         let Some(key) = index_key(&media.key) else { return Ok((Written::Ambiguous, 0)) };
         let listing = self.listing(media, &folder).await?;
@@ -137,7 +137,7 @@ impl IndexWriter {
             },
             None => None,
         };
-        let read = self.indexer.full_tables(media, object.version.clone()).await?;
+        let read = self.indexer.full_tables(media, object.version().clone()).await?;
         let locator = read.into_locator();
         let name = name.to_owned();
         let made = self.indexer.workers.run(move || {
@@ -151,7 +151,7 @@ impl IndexWriter {
             (Ok(true), Some(_)) => Written::Replaced,
             (Ok(false), _) => Written::LostRace,
             (Err(error), _) => {
-                self.pause(&object.source.key, &error);
+                self.pause(object.key(), &error);
                 return Ok((Written::Failed, 0));
             }
         };
@@ -191,10 +191,10 @@ impl IndexWriter {
             Err(Error::Index { .. }) => return Ok(None),
             other => other?,
         };
-        if self.indexer.own_media(&file, &index).as_ref() != Some(&object.source) {
+        if self.indexer.own_media(&file, &index).as_ref() != Some(object.source()) {
             return Ok(None);
         }
-        match self.indexer.pair(&file, index, &object.source, Some(&object.version)).await {
+        match self.indexer.pair(&file, index, object.source(), Some(object.version())).await {
             Err(Error::Index { .. }) => Ok(Some(version)),
             other => other.map(|_| None),
         }
@@ -207,7 +207,7 @@ impl IndexWriter {
 
     /// Lets this version of an object be offered again.
     fn allow_retry(&self, object: &IndexedObject) {
-        self.handled.remove(&(object.key().clone(), object.version.clone()));
+        self.handled.remove(&(object.key().clone(), object.version().clone()));
     }
 
     /// Starts a pause after a failed write. The first failure after a success is logged.

@@ -15,9 +15,8 @@ use tokio::time::Instant;
 /// An object whose index is known. Immutable: a changed object gets a new value.
 #[derive(Debug)]
 pub struct IndexedObject {
-    pub(crate) source: ObjectRef,
-    /// Version of the object that the index describes. Every read of its media is pinned to it.
-    pub version: Version,
+    /// The object at the version that the index describes.
+    pub(crate) pinned: Arc<PinnedObject>,
     /// Index of the object.
     pub index: Arc<MediaIndex>,
     /// File that the index was read from: the object itself or an index MP4.
@@ -26,6 +25,21 @@ pub struct IndexedObject {
     pub(crate) cut_box: Option<Box<CutBox>>,
     /// Number of this version of the object, unique in this process.
     pub(crate) id: u64,
+}
+
+/// One version of an object. Every read of its media is pinned to it. Responses hold this value and
+/// not the index, which takes much more memory.
+#[derive(Debug)]
+pub(crate) struct PinnedObject {
+    pub(crate) source: ObjectRef,
+    pub(crate) version: Version,
+}
+
+impl PinnedObject {
+    /// Returns the object's key in its storage.
+    pub(crate) fn key(&self) -> &Key {
+        &self.source.key
+    }
 }
 
 /// The box with cuts in an index MP4, which was not read yet.
@@ -43,12 +57,21 @@ pub(crate) struct CutBox {
 impl IndexedObject {
     /// Returns the object's key in its storage.
     pub fn key(&self) -> &Key {
-        &self.source.key
+        self.pinned.key()
+    }
+
+    /// Returns the version of the object that the index describes.
+    pub fn version(&self) -> &Version {
+        &self.pinned.version
+    }
+
+    pub(crate) fn source(&self) -> &ObjectRef {
+        &self.pinned.source
     }
 
     /// Returns true if the other value describes the same version of the same object alike.
     pub(crate) fn equals(&self, other: &Self) -> bool {
-        let of = |object: &Self| (object.source.clone(), object.file.clone(), object.version.clone());
+        let of = |object: &Self| (object.source().clone(), object.file.clone(), object.version().clone());
         let index = |object: &Self| (object.index.fingerprint, object.index.left_out.clone());
         self.id == other.id || (of(self) == of(other) && index(self) == index(other))
     }
@@ -58,8 +81,8 @@ impl IndexedObject {
         let cut_box = self.cut_box.as_ref().map_or(0, |cut_box| {
             size_of::<CutBox>() + ARC + size_of::<AtomicBool>() + version_bytes(&cut_box.version)
         });
-        let names = self.source.heap_bytes() + self.file.heap_bytes() + version_bytes(&self.version);
-        ARC + size_of::<Self>() + names + cut_box + ARC + size_of::<MediaIndex>() + self.index.heap_bytes()
+        let names = self.source().heap_bytes() + self.file.heap_bytes() + version_bytes(self.version());
+        ARC + size_of::<Self>() + ARC + size_of::<PinnedObject>() + names + cut_box + ARC + size_of::<MediaIndex>() + self.index.heap_bytes()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     Error,
     config::{IndexConfig, OriginConfig},
     title::index_reader::{IndexReader, read_whole},
-    title::indexed::{CutBox, IndexedFile, IndexedObject},
+    title::indexed::{CutBox, IndexedFile, IndexedObject, PinnedObject},
     title::loading_memory::LoadingMemory,
     title::references::{ObjectRef, References},
     title::resolve::{index_key, indexed_stem, is_media},
@@ -73,7 +73,7 @@ impl Indexer {
     /// Checks that a file and the media it points to have the versions that were indexed.
     pub(crate) async fn check_unchanged(&self, file: &IndexedFile) -> Result<(), StorageError> {
         let media = file.parts.iter().filter(|(location, _)| location.is_some());
-        let media = media.map(|(_, object)| (&object.source, &object.version));
+        let media = media.map(|(_, object)| (object.source(), object.version()));
         self.check_versions([(&file.file, &file.version)].into_iter().chain(media)).await
     }
 
@@ -165,7 +165,8 @@ impl Indexer {
             let has_warned = AtomicBool::new(false);
             Box::new(CutBox { place: *place, version, differs: Arc::default(), has_warned })
         });
-        Arc::new(IndexedObject { source, version, index: Arc::new(index), file: file.clone(), cut_box, id })
+        let pinned = Arc::new(PinnedObject { source, version });
+        Arc::new(IndexedObject { pinned, index: Arc::new(index), file: file.clone(), cut_box, id })
     }
 
     /// Drops the unpacked copies of the columns of objects. From now on, requests decode columns.

@@ -4,10 +4,11 @@ use crate::{
     Error,
     keys::TitleKeys,
     title::checks::Checks,
-    title::indexed::{IndexedFile, IndexedObject},
+    title::indexed::{IndexedFile, IndexedObject, PinnedObject},
     title::quick_work::is_quick,
     title::references::ObjectRef,
     title::sources::ChosenTracks,
+    title::waiting_inputs::Input,
     title::work_queue::Work,
 };
 use latemux_index::{MediaIndex, Title};
@@ -27,6 +28,8 @@ pub struct LoadedTitle {
     pub title: Arc<Title>,
     /// Objects of the title, in the order of [`Title::objects`].
     pub objects: Arc<[Arc<IndexedObject>]>,
+    /// The same objects without their indexes, for responses.
+    pub(crate) pinned: Arc<[Arc<PinnedObject>]>,
     /// For each object, the 1-based number of the requested file it came from: the media file
     /// itself or an index MP4 that points to the object.
     pub files: Arc<[u32]>,
@@ -81,7 +84,12 @@ impl LoadedTitle {
         let segments: u64 = tracks().map(|track| u64::from(track.segment_count())).sum();
         let samples = tracks().map(|track| self.title.track(track).sample_count()).sum();
         // Sizes, times and text of each segment.
-        (!is_quick(samples, segments)).then_some(Work { samples, bytes: (64 << 10) + segments * 256 })
+        let work = || Work {
+            samples,
+            bytes: (64 << 10) + segments * 256,
+            input: Input::new(self, self.heap_bytes() as u64),
+        };
+        (!is_quick(samples, segments)).then(work)
     }
 
     /// Returns the requested files that the title's objects came from.
@@ -96,7 +104,7 @@ impl LoadedTitle {
         let indexes = self.objects.iter().zip(self.title.objects());
         let own = indexes.filter(|(object, index)| !Arc::ptr_eq(&object.index, index));
         let own: usize = own.map(|(_, index)| size_of::<MediaIndex>() + index.heap_bytes()).sum();
-        let lists = size_of_val(&*self.objects) + size_of_val(&*self.files) + self.base.len();
+        let lists = size_of_val(&*self.objects) + size_of_val(&*self.pinned) + size_of_val(&*self.files) + self.base.len();
         size_of::<Self>() + lists + files + own + self.title.heap_bytes()
     }
 }

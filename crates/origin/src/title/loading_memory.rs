@@ -23,6 +23,11 @@ impl LoadingMemory {
         Self { free: Permits::new(permits as usize), permits }
     }
 
+    /// Returns the number of bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.permits) * PERMIT_BYTES
+    }
+
     /// Waits for bytes. Work that needs more than there are gets all of them.
     pub(crate) async fn grant(&self, bytes: u64) -> Granted {
         let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX).min(self.permits);

@@ -28,5 +28,6 @@ pub(crate) mod storages;
 pub(crate) mod tile_names;
 pub(crate) mod titles;
 pub(crate) mod unpacked;
+pub(crate) mod waiting_inputs;
 pub(crate) mod work_queue;
 pub(crate) mod workers;

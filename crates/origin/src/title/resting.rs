@@ -56,7 +56,7 @@ struct RestingObject {
 
 impl RestingObject {
     fn new(is_file: bool, object: &IndexedObject) -> Self {
-        let elsewhere = || Box::new((object.source.clone(), object.version.clone()));
+        let elsewhere = || Box::new((object.source().clone(), object.version().clone()));
         Self {
             elsewhere: (!is_file).then(elsewhere),
             fingerprint: object.index.fingerprint,
@@ -67,7 +67,7 @@ impl RestingObject {
     fn describes(&self, is_file: bool, object: &IndexedObject) -> bool {
         let is_same_place = match &self.elsewhere {
             None => is_file,
-            Some(known) => !is_file && known.0 == object.source && known.1 == object.version,
+            Some(known) => !is_file && known.0 == *object.source() && known.1 == *object.version(),
         };
         is_same_place
             && self.fingerprint == object.index.fingerprint

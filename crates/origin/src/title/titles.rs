@@ -24,6 +24,7 @@ use crate::{
     title::sources::{Sources, check_one_film, is_left_out, usable_sources},
     title::storages::Storages,
     title::tile_names::set_tiles,
+    title::waiting_inputs::Input,
     title::work_queue::{Work, WorkQueue},
 };
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
@@ -361,7 +362,7 @@ impl Titles {
         log_problems(base, &title, &self.problem_lines);
         let is_suspect = is_suspect(&title);
         let names: Vec<&str> =
-            objects.iter().flat_map(|o| [o.source.key.as_str(), o.file.key.as_str()]).collect();
+            objects.iter().flat_map(|o| [o.key().as_str(), o.file.key.as_str()]).collect();
         let keys_before = before.as_ref().and_then(|before| before.keys.as_ref().ok()?.as_deref());
         let keys = self.keys.of(base, &names, &title, keys_before, &self.storage).await;
         if let Err(error) = &keys {
@@ -373,6 +374,7 @@ impl Titles {
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
             title: Arc::new(title),
+            pinned: objects.iter().map(|object| object.pinned.clone()).collect(),
             objects: objects.into(),
             files: files.into(),
             indexed: indexed.into(),
@@ -505,8 +507,13 @@ fn with_names(error: IndexError, objects: &[Arc<IndexedObject>]) -> IndexError {
 /// Returns the work of making a title.
 fn making(indexes: &[Arc<MediaIndex>]) -> Work {
     let samples = indexes.iter().map(|index| index.sample_count()).sum();
-    // The positions of all sync samples, then of all segments.
-    Work { samples, bytes: indexes.iter().map(|index| index.sync_count() * 64).sum() }
+    let held: usize = indexes.iter().map(|index| index.heap_bytes()).sum();
+    Work {
+        samples,
+        // The positions of all sync samples, then of all segments.
+        bytes: indexes.iter().map(|index| index.sync_count() * 64).sum(),
+        input: Input::new(indexes, held as u64),
+    }
 }
 
 /// Logs, once per load, the problems of a title and the tracks that each protocol leaves out, as

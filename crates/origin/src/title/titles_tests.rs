@@ -1,7 +1,7 @@
 use super::Titles;
 use crate::{
     Origin, OriginConfig,
-    title::{checks::Freshness, work_queue::Work},
+    title::{checks::Freshness, waiting_inputs::Input, work_queue::Work},
 };
 use http::Request;
 use latemux_packager::{Address, Resource};
@@ -41,7 +41,7 @@ async fn occupy(titles: &Arc<Titles>) -> Vec<mpsc::Sender<()>> {
     let works = (0..places).map(|_| {
         let (end, ended) = mpsc::channel();
         let titles = titles.clone();
-        let amount = Work { samples: 100_000, bytes: 1 };
+        let amount = Work { samples: 100_000, bytes: 1, input: Input::new(&titles, 0) };
         tokio::spawn(async move { titles.work.run(amount, move || ended.recv().is_ok()).await });
         end
     });
@@ -110,6 +110,26 @@ async fn values_are_kept_from_the_index_of_a_title_to_its_first_manifest() {
     let url = Address::new("b.mp4", Resource::DashSegment(name, 1)).to_url();
     assert_eq!(status(url).await, 200);
     assert_eq!(bytes(), 0);
+}
+
+/// Slow readers of many films kept the indexes of all of them in memory.
+#[tokio::test]
+async fn a_response_kept_the_index_of_its_title() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library/lighthouse.mp4");
+    let memory = Memory::new();
+    memory.put(Key::new("a.mp4").unwrap(), std::fs::read(sample).unwrap());
+    let origin = Origin::new(Arc::new(memory), OriginConfig::default());
+    let titles = &origin.app().titles;
+    let title = titles.load("a.mp4", Freshness::Recent).await.unwrap();
+    let name = title.title.tracks()[0].name.clone();
+    let url = Address::new("a.mp4", Resource::DashSegment(name, 1)).to_url();
+    let response = origin.respond(Request::get(url).body(()).unwrap()).await;
+    assert_eq!(response.status(), 200);
+    let (loaded, index) = (Arc::downgrade(&title), Arc::downgrade(&title.objects[0].index));
+    drop(title);
+    assert!(titles.forget_loaded("a.mp4"));
+    assert!(loaded.upgrade().is_none() && index.upgrade().is_none());
+    drop(response);
 }
 
 /// Once the new index was read, manifests of the old version were served, although storage has no

@@ -5,10 +5,15 @@
 
 use crate::{
     Error,
-    title::{loading_memory::LoadingMemory, workers::Workers},
+    title::{
+        loading_memory::LoadingMemory,
+        waiting_inputs::{Input, WaitingInputs},
+        workers::Workers,
+    },
 };
+use futures_util::future::poll_immediate;
 use latemux_storage::{client::Permits, processors};
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 /// Number of samples from which work is large: ten renditions of a film of two hours have 4
 /// million.
@@ -23,6 +28,7 @@ pub(crate) struct WorkQueue {
     usual: Arc<Permits>,
     large: Arc<Permits>,
     memory: LoadingMemory,
+    waiting: Arc<WaitingInputs>,
     workers: Workers,
 }
 
@@ -33,6 +39,8 @@ pub(crate) struct Work {
     pub(crate) samples: u64,
     /// Estimate of the memory that it takes, in bytes.
     pub(crate) bytes: u64,
+    /// What it reads, and holds while it waits.
+    pub(crate) input: Input,
 }
 
 impl WorkQueue {
@@ -43,7 +51,9 @@ impl WorkQueue {
     }
 
     fn with_places(usual: usize, large: usize, memory: LoadingMemory, workers: Workers) -> Self {
-        Self { usual: Permits::new(usual), large: Permits::new(large), memory, workers }
+        // As much as work may take beside its input.
+        let waiting = WaitingInputs::new(memory.bytes());
+        Self { usual: Permits::new(usual), large: Permits::new(large), memory, waiting, workers }
     }
 
     /// Waits for a place and for memory, then does work on the threads for it. The work keeps
@@ -51,6 +61,7 @@ impl WorkQueue {
     ///
     /// # Errors
     /// - [`Error::TitleBusy`] after a wait of 10 s
+    /// - [`Error::TitlesWait`] at once, if other work waits with inputs of too many bytes
     /// - [`Error::Internal`] if the work panics
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -63,8 +74,15 @@ impl WorkQueue {
             (place, self.memory.grant(amount.bytes).await)
         };
         let busy = |_| Error::TitleBusy { after: LONGEST_WAIT };
-        let admitted = tokio::time::timeout(LONGEST_WAIT, admitted).await.map_err(busy)?;
-        self.workers.run_with(admitted, work).await
+        let mut admitted = pin!(tokio::time::timeout(LONGEST_WAIT, admitted));
+        let admitted = match poll_immediate(&mut admitted).await {
+            Some(admitted) => admitted,
+            None => {
+                let _waiting = self.waiting.add(amount.input).ok_or(Error::TitlesWait)?;
+                admitted.await
+            }
+        };
+        self.workers.run_with(admitted.map_err(busy)?, work).await
     }
 }
 
@@ -76,8 +94,10 @@ mod tests {
     use std::sync::{Mutex, mpsc};
     use tokio::task::JoinHandle;
 
-    const SMALL: Work = Work { samples: 1, bytes: 1 };
-    const LONG: Work = Work { samples: LARGE, bytes: 1 };
+    /// Work with an input of its own.
+    fn work(samples: u64, bytes: u64) -> Work {
+        Work { samples, bytes, input: Input::new(&bytes, 0) }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn large_work_does_not_hold_up_usual_work_and_is_refused_if_it_waits_too_long() {
@@ -85,13 +105,13 @@ mod tests {
         let (end, ended) = mpsc::channel::<()>();
         let first = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.run(LONG, move || ended.recv().is_ok()).await }
+            async move { queue.run(work(LARGE, 1), move || ended.recv().is_ok()).await }
         });
         tokio::task::yield_now().await;
-        assert_eq!(queue.run(SMALL, || 7).await.unwrap(), 7);
+        assert_eq!(queue.run(work(1, 1), || 7).await.unwrap(), 7);
         let second = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.run(LONG, || 7).await }
+            async move { queue.run(work(LARGE, 1), || 7).await }
         });
         tokio::task::yield_now().await;
         tokio::time::advance(LONGEST_WAIT + Duration::from_secs(1)).await;
@@ -100,7 +120,7 @@ mod tests {
         assert_eq!(error.retry_after(), Some(1));
         end.send(()).unwrap();
         assert!(first.await.unwrap().unwrap());
-        assert_eq!(queue.run(LONG, || 7).await.unwrap(), 7);
+        assert_eq!(queue.run(work(LARGE, 1), || 7).await.unwrap(), 7);
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,10 +128,29 @@ mod tests {
         let memory = LoadingMemory::new(1 << 20);
         let queue = WorkQueue::with_places(1, 1, memory.clone(), Workers::new(None));
         let held = memory.grant(1 << 19).await;
-        let amount = Work { samples: 1, bytes: 1 << 30 };
+        let amount = work(1, 1 << 30);
         assert_eq!(queue.run(amount, || 7).await.unwrap_err().reason(), "title_busy");
         drop(held);
         assert_eq!(queue.run(amount, || 7).await.unwrap(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn titles_of_waiting_work_were_not_limited() {
+        let queue = WorkQueue::with_places(1, 1, LoadingMemory::new(1 << 20), Workers::new(None));
+        let held = queue.usual.acquire(1).await;
+        let titles = [1, 2];
+        let reading = |title: usize, bytes| Work { input: Input::new(&titles[title], bytes), ..work(1, 1) };
+        let first = queue.run(reading(0, 1 << 20), || 7);
+        let again = queue.run(reading(0, 1 << 20), || 7);
+        let other = async {
+            tokio::task::yield_now().await;
+            let refused = queue.run(reading(1, 1), || 7).await.unwrap_err();
+            assert_eq!((refused.reason(), refused.retry_after()), ("title_busy", Some(1)));
+            drop(held);
+        };
+        let (first, again, ()) = tokio::join!(first, again, other);
+        assert_eq!((first.unwrap(), again.unwrap()), (7, 7));
+        assert_eq!(queue.run(reading(1, 1), || 7).await.unwrap(), 7);
     }
 
     /// Clients whose work is done, in order, once what they wait for is free.
@@ -138,7 +177,7 @@ mod tests {
         let held = queue.usual.acquire(1).await;
         let (done, begun) = begin([1, 1, 1, 2], |done, client| {
             let queue = queue.clone();
-            async move { queue.run(SMALL, move || done.lock().unwrap().push(client)).await.unwrap() }
+            async move { queue.run(work(1, 1), move || done.lock().unwrap().push(client)).await.unwrap() }
         })
         .await;
         drop(held);
