@@ -20,6 +20,7 @@ pub mod fault;
 pub mod listing;
 pub mod mirrored;
 pub mod object;
+mod on_behalf;
 pub mod open;
 mod options;
 mod processors;

@@ -13,7 +13,10 @@
 
 mod fair_queue;
 
-use crate::processors;
+use crate::{
+    on_behalf::{NO_CLIENT, current_client},
+    processors,
+};
 use fair_queue::FairQueue;
 use futures_util::task::AtomicWaker;
 use hyper::rt::Executor;
@@ -44,9 +47,6 @@ const EVENTS_AFTER: u64 = 150;
 /// the task is polled again at once. Otherwise, a response would wait for turns of other clients at
 /// each of its frames. Work that may take longer ends with [`may_end_turn`].
 const LONGEST_TURN: u64 = 300;
-
-/// Client of tasks whose turns do not depend on a client.
-const ANY_CLIENT: u64 = 0;
 
 /// The turns of tasks that have the same purpose, such as those of one client.
 #[derive(Debug)]
@@ -85,13 +85,13 @@ impl Turns {
 
     /// Returns a future that is polled only in its turn.
     pub fn take<F: Future + Unpin>(self: &Arc<Self>, future: F) -> InTurn<F> {
-        self.take_for(ANY_CLIENT, future)
+        self.take_for(NO_CLIENT, future)
     }
 
     /// Returns a future that runs for a client, and is polled only in its turn. Clients whose
     /// futures wait get turns one after the other.
     pub fn take_for<F: Future + Unpin>(self: &Arc<Self>, client: u64, future: F) -> InTurn<F> {
-        InTurn::new(future, client, Source::Same(self.clone()))
+        InTurn::new(future, Client::Same(client), Source::Same(self.clone()))
     }
 
     /// Takes a turn, if one is free.
@@ -107,7 +107,7 @@ impl Turns {
             }
             return;
         }
-        self.change_waiting(|waiting| waiting.push(task.client, task.clone()));
+        self.change_waiting(|waiting| waiting.push(task.client.number(), task.clone()));
         // Meanwhile, a turn may have ended and found no task that waits.
         if self.try_take() {
             self.pass_on();
@@ -213,7 +213,7 @@ impl ChangingTurns {
     /// Returns a future that is polled only in its turn.
     pub fn take<F: Future + Unpin>(self: &Arc<Self>, future: F) -> InTurn<F> {
         let current = Mutex::new(lock(&self.0).clone());
-        InTurn::new(future, ANY_CLIENT, Source::Changing { next: self.clone(), current })
+        InTurn::new(future, Client::Same(NO_CLIENT), Source::Changing { next: self.clone(), current })
     }
 }
 
@@ -251,13 +251,43 @@ impl Source {
     }
 }
 
-/// Runs tasks in turns, such as those that serve the connections to a storage.
+/// The client for which a task runs. Clients whose tasks wait for the same turns get them one after
+/// the other.
+#[derive(Debug)]
+enum Client {
+    Same(u64),
+    /// The last client whose future woke the task.
+    Last(AtomicU64),
+}
+
+impl Client {
+    fn number(&self) -> u64 {
+        match self {
+            Self::Same(number) => *number,
+            Self::Last(number) => number.load(Relaxed),
+        }
+    }
+
+    /// Records that the current future wakes the task.
+    fn note_current(&self) {
+        if let Self::Last(number) = self
+            && let current = current_client()
+            && current != NO_CLIENT
+        {
+            number.store(current, Relaxed);
+        }
+    }
+}
+
+/// Runs tasks in turns, such as those that serve the connections to a storage. A client's request
+/// wakes the task of its connection, which then runs for that client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TurnExecutor(Arc<Turns>);
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for TurnExecutor {
     fn execute(&self, task: F) {
-        tokio::spawn(self.0.take(Box::pin(task)));
+        let client = Client::Last(AtomicU64::new(current_client()));
+        tokio::spawn(InTurn::new(Box::pin(task), client, Source::Same(self.0.clone())));
     }
 }
 
@@ -278,7 +308,7 @@ const ENDED: u8 = 5;
 #[derive(Debug)]
 struct Task {
     source: Source,
-    client: u64,
+    client: Client,
     state: AtomicU8,
     /// Waker of the runtime's task.
     runtime: AtomicWaker,
@@ -331,6 +361,7 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        self.client.note_current();
         // The attempt fails if the state changes meanwhile, and is then repeated.
         loop {
             let state = self.state.load(Acquire);
@@ -363,7 +394,7 @@ pub struct InTurn<F> {
 }
 
 impl<F> InTurn<F> {
-    fn new(future: F, client: u64, source: Source) -> Self {
+    fn new(future: F, client: Client, source: Source) -> Self {
         let task = Arc::new(Task { source, client, state: AtomicU8::new(IDLE), runtime: AtomicWaker::new() });
         let waker = Waker::from(task.clone());
         Self { future, task, waker, is_new: true }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::client::{Permits, on_behalf_of};
+use crate::client::{Permits, call_on_behalf_of, on_behalf_of};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
 use tokio::{
@@ -53,6 +53,46 @@ async fn a_client_waits_for_a_few_tasks_of_another_one_only() {
 async fn all_wait_for_a_few_tasks_of_an_executor_only() {
     let executor = TurnExecutor(Arc::new(Turns::new(3)));
     let most = most_steps_between(|task| executor.execute(task)).await;
+    assert!((1..=12).contains(&most), "{most} steps");
+}
+
+/// The connections of a client that requests much wait for each other, those of others do not.
+#[tokio::test]
+async fn a_connection_waited_for_all_those_of_the_client_that_used_it_before() {
+    let executor = TurnExecutor(Arc::new(Turns::new(1)));
+    let steps = Arc::new(AtomicUsize::new(0));
+    let (ask, mut asked) = mpsc::channel::<oneshot::Sender<()>>(1);
+    call_on_behalf_of(1, || {
+        for _ in 0..200 {
+            let steps = steps.clone();
+            executor.execute(async move {
+                loop {
+                    steps.fetch_add(1, SeqCst);
+                    step_aside().await;
+                }
+            });
+        }
+        executor.execute(async move {
+            while let Some(answer) = asked.recv().await {
+                let _ = answer.send(());
+            }
+        });
+    });
+    let most = on_behalf_of(2, async move {
+        let mut most = 0;
+        for request in 0..100 {
+            let before = steps.load(SeqCst);
+            let (answer, answered) = oneshot::channel();
+            ask.send(answer).await.unwrap();
+            answered.await.unwrap();
+            // At first, the connection waits as a new task of the other client.
+            if request > 0 {
+                most = most.max(steps.load(SeqCst) - before);
+            }
+        }
+        most
+    });
+    let most = tokio::spawn(most).await.unwrap();
     assert!((1..=12).contains(&most), "{most} steps");
 }
 

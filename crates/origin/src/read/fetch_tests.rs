@@ -5,9 +5,7 @@ use crate::{
     title::references::ObjectRef,
 };
 use futures_util::{StreamExt, stream};
-use latemux_storage::{
-    Key, Memory, Read, ReadRequest, Storage, Want, altered::Altered, counting::Counting,
-};
+use latemux_storage::{Key, Memory, Read, ReadRequest, Storage, Want, altered::Altered, counting::Counting};
 use proptest::prelude::*;
 use std::time::Duration;
 

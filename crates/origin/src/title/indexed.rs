@@ -82,7 +82,14 @@ impl IndexedObject {
             size_of::<CutBox>() + ARC + size_of::<AtomicBool>() + version_bytes(&cut_box.version)
         });
         let names = self.source().heap_bytes() + self.file.heap_bytes() + version_bytes(self.version());
-        ARC + size_of::<Self>() + ARC + size_of::<PinnedObject>() + names + cut_box + ARC + size_of::<MediaIndex>() + self.index.heap_bytes()
+        ARC + size_of::<Self>()
+            + ARC
+            + size_of::<PinnedObject>()
+            + names
+            + cut_box
+            + ARC
+            + size_of::<MediaIndex>()
+            + self.index.heap_bytes()
     }
 }
 

@@ -104,7 +104,10 @@ impl LoadedTitle {
         let indexes = self.objects.iter().zip(self.title.objects());
         let own = indexes.filter(|(object, index)| !Arc::ptr_eq(&object.index, index));
         let own: usize = own.map(|(_, index)| size_of::<MediaIndex>() + index.heap_bytes()).sum();
-        let lists = size_of_val(&*self.objects) + size_of_val(&*self.pinned) + size_of_val(&*self.files) + self.base.len();
+        let lists = size_of_val(&*self.objects)
+            + size_of_val(&*self.pinned)
+            + size_of_val(&*self.files)
+            + self.base.len();
         size_of::<Self>() + lists + files + own + self.title.heap_bytes()
     }
 }

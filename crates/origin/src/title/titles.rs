@@ -361,8 +361,7 @@ impl Titles {
         let title = title.with_problems(left_out).with_problems(uncarried);
         log_problems(base, &title, &self.problem_lines);
         let is_suspect = is_suspect(&title);
-        let names: Vec<&str> =
-            objects.iter().flat_map(|o| [o.key().as_str(), o.file.key.as_str()]).collect();
+        let names: Vec<&str> = objects.iter().flat_map(|o| [o.key().as_str(), o.file.key.as_str()]).collect();
         let keys_before = before.as_ref().and_then(|before| before.keys.as_ref().ok()?.as_deref());
         let keys = self.keys.of(base, &names, &title, keys_before, &self.storage).await;
         if let Err(error) = &keys {

@@ -10,7 +10,8 @@ mod levels;
 mod permits;
 mod ramp;
 
-pub use permits::{HeldPermits, Permits, call_on_behalf_of, current_client, on_behalf_of};
+pub use crate::on_behalf::{call_on_behalf_of, current_client, on_behalf_of};
+pub use permits::{HeldPermits, Permits};
 
 use crate::backend::http::retry::Account;
 use crate::counters::{Counters, GaugeGuard, increment};

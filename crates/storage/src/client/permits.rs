@@ -1,35 +1,12 @@
 //! Permits that clients get in turn while all are in use, so that the requests of one client do not
 //! make another wait for all of them.
 
+use crate::on_behalf::{NO_CLIENT, current_client};
 use std::{
     collections::{HashMap, VecDeque},
-    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::oneshot;
-
-tokio::task_local! {
-    static CLIENT: u64;
-}
-
-/// Runs a future for a client, whose number is that of no other client. Requests to storage outside
-/// of such a future count as those of one further client.
-pub fn on_behalf_of<F: Future>(client: u64, future: F) -> impl Future<Output = F::Output> + use<F> {
-    CLIENT.scope(client, future)
-}
-
-/// Calls a function for a client, as [`on_behalf_of`] runs a future.
-pub fn call_on_behalf_of<T>(client: u64, function: impl FnOnce() -> T) -> T {
-    CLIENT.sync_scope(client, function)
-}
-
-/// Number that stands for work done for no client.
-const NO_CLIENT: u64 = 0;
-
-/// Returns the number of the client for which the current future runs.
-pub fn current_client() -> u64 {
-    CLIENT.try_with(|client| *client).unwrap_or(NO_CLIENT)
-}
 
 /// A limited number of permits, of which one request may need several.
 #[derive(Debug)]
@@ -258,6 +235,7 @@ impl Drop for HeldPermits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::on_behalf::{call_on_behalf_of, on_behalf_of};
     use futures_util::{FutureExt, future::BoxFuture};
 
     fn waiting(permits: &Arc<Permits>, client: u64) -> BoxFuture<'static, Option<HeldPermits>> {
