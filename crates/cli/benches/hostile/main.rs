@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         let library = Library::make();
         let nginx = Nginx::start(library.root());
         // In production, storage has processors of its own too.
-        priority::make_give_way(nginx.id());
+        priority::make_nice(nginx.id());
         Bench { nginx, library, with }
     })
 }
