@@ -285,7 +285,7 @@ pub struct MemoryConfig {
     #[serde(with = "ByteSize")]
     pub segments: u64,
     /// Most memory for the work on titles that is done at one time: reading and parsing indexes,
-    /// and making titles and manifests.
+    /// and making titles and manifests. Titles that wait for such work may take as much again.
     #[serde(with = "ByteSize")]
     pub loading: u64,
     /// Memory for responses on their way to clients: plans, frames that clients have not taken yet,

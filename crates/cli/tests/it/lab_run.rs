@@ -417,7 +417,10 @@ fn without_rights_a_run_is_loopback_and_lists_the_cells_that_it_skips() {
     assert!(out.status.success(), "{text} {}", String::from_utf8_lossy(&out.stderr));
     let [mode, skipped, measured] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
     assert!(mode.starts_with("the network is loopback, because namespaces cannot be made: "), "{text}");
-    assert!(skipped.ends_with(" skipped: 'wan' has the parameter 'loss', which needs hosts"), "{text}");
+    assert!(
+        skipped.ends_with(" skipped: the parameter 'loss' of 'wan' needs simulated hosts (--net hosts)"),
+        "{text}"
+    );
     assert!(measured.contains("setup=near"), "{text}");
     let records = lab.records();
     assert!(records.len() == 1 && !records[0]["measured"].is_null(), "{records:?}");
@@ -517,7 +520,7 @@ fn links_are_lines_between_hosts_and_cells_that_need_them_are_skipped_without() 
         let text = String::from_utf8(out.stdout).unwrap();
         assert!(out.status.success(), "{text} {}", String::from_utf8_lossy(&out.stderr));
         if lab.net == "loopback" {
-            let skipped = "skipped: 'wan' has the parameter 'loss', which needs hosts";
+            let skipped = "skipped: the parameter 'loss' of 'wan' needs simulated hosts (--net hosts)";
             assert_eq!(text.lines().filter(|line| line.ends_with(skipped)).count(), 2, "{text}");
             assert!(lab.records().is_empty());
             continue;

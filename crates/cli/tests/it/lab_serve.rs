@@ -271,7 +271,7 @@ fn what_is_not_a_workflow_of_this_machine_is_refused() {
             "values": [{ "name": "loss", "id": 1, "restrictions": ["1%"] }],
         }));
     });
-    refused(422, "which needs hosts", &lossy);
+    refused(422, "needs simulated hosts", &lossy);
     refused(413, "more than 1048576 bytes", &vec![b' '; (1 << 20) + 1]);
 
     let host = format!("Host: {}", engine.address);

@@ -324,7 +324,10 @@ fn the_cost_model_must_cover_the_cells_of_a_claim() {
     refused(&text, "claim 'x': the cost model has no row for fragmented files without index MP4s");
     let text = text.replace("'fmp4'", "'mp4'").replace("'$connections'", "'$connections', before = 'same'");
     assert!(planned(&text).is_ok(), "{:?}", planned(&text).map(|plan| plan.name));
-    refused(&text.replace("[1]", "[1, 10]"), "claim 'x': the cost model has no row for several titles or");
+    refused(
+        &text.replace("[1]", "[1, 10]"),
+        "claim 'x': the cost model has no row for loads with several titles or",
+    );
     let several = text.replace("'hls'", "'hds'");
     assert!(planned(&several).is_ok(), "one file");
     let bytes = text.replace("storage requests", "storage bytes");
