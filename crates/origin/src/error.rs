@@ -179,7 +179,7 @@ pub enum Error {
         /// Time limit.
         after: Duration,
     },
-    /// The titles that wait for manifests take too much memory.
+    /// Titles and indexes whose requests wait for a place take too much memory.
     #[error("titles and indexes that wait for other work take too much memory")]
     TitlesWait,
     /// A defect of this program.

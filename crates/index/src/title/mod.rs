@@ -388,10 +388,11 @@ pub struct NamedTrack {
 /// Largest number of video tracks of a title, and of all its tracks.
 const MAX_VIDEO_TRACKS: usize = 64;
 const MAX_TRACKS: usize = 1024;
-/// Samples of audio that all video tracks may be packed with, and that they may be packed with for
-/// each sample of the title. HLS with TS and HDS read the audio beside each video track whose
-/// segments differ. The limit never applies to at most 16 video tracks.
+/// Largest number of samples of the longest audio track, counted once for each video track. HLS
+/// with TS and HDS read the audio again for each video track whose segments differ.
 const MAX_AUDIO_BESIDE: u64 = 4_000_000;
+/// What this number may be larger by for each sample of the title. So titles of at most 16 video
+/// tracks never exceed it.
 const AUDIO_BESIDE_OF_SAMPLE: u64 = 16;
 
 /// Checks the number of tracks of a title, and that of the samples of audio beside video.
