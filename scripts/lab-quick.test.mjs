@@ -37,6 +37,15 @@ test("a right measurement has no complaints, and each wrong one names its assert
   }
 });
 
+test("several connections may share some reads, but not as many as a cache would save", () => {
+  const several = (setup, changes) => complaints(record(changes, { setup, connections: "10" }), title).join("\n");
+  assert.equal(several("ipp", { storage_requests: 46 }), "");
+  assert.match(several("ipp", { storage_requests: 36 }), /requests to storage: 36, not 36.75 to 61.25/);
+  const cached = { cached: 2_959_496, storage_bytes: 3_600_000, link_bytes: 3_100_000 };
+  assert.equal(several("cdn", { ...cached, storage_requests: 20 }), "");
+  assert.match(several("cdn", { ...cached, storage_requests: 6 }), /requests to storage: 6, not 7 to /);
+});
+
 test("a player that was not started as often, or that got its responses elsewhere, is a complaint", () => {
   const player = (setup, changes) => {
     const right = { requests: 38, bytes: 5_594_028, startups: [489, 231.8], storage_requests: setup === "ipp" ? 183 : 0 };

@@ -84,8 +84,8 @@ struct Plan {
 /// Each function except a link runs in processes of its own on a simulated host, which is a network
 /// namespace. Links between hosts are simulated. Without the right to make namespaces, all
 /// functions share 127.0.0.1, and links are TCP relays. Each result is a line of cells.jsonl in the
-/// folder of the results. If the run was stopped or killed, start it again: it measures the missing
-/// cells, and those that failed.
+/// folder of the results. If the run was stopped or killed, run the same command again: it measures
+/// the missing cells, and those that failed.
 #[derive(Debug, ClapArgs)]
 struct Run {
     #[command(flatten)]
@@ -99,11 +99,11 @@ struct Run {
     /// Random seed of the order in which the cells of a block are measured
     #[arg(long, default_value_t = DEFAULT_SEED, value_name = "NUMBER")]
     seed: u64,
-    /// Most times that an unreliable measurement is repeated
+    /// Most times that a disturbed or generator-bound measurement is repeated
     ///
-    /// A measurement is unreliable if other programs took more than a tenth of the processor time,
-    /// or if the load lacked processor time. If the last attempt is unreliable too, it counts, and
-    /// the report marks it.
+    /// A measurement is disturbed if other programs took more than a tenth of the processor time,
+    /// and generator-bound if the load lacked processor time for more than a tenth of its duration.
+    /// The last attempt counts in any case, and the report marks it.
     #[arg(long, default_value_t = DEFAULT_RETRIES, value_name = "N")]
     retries: u32,
     /// Program `latemux` whose origin and load are measured, such as another version [default: this
@@ -169,8 +169,8 @@ struct Experiments {
     /// Experiments, such as lab/experiments/f-cold.toml
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder with `setups` and `titles`; the configurations of origins are in `examples/setups`
-    /// beside this folder [default: the parent of the folder that holds FILE]
+    /// Folder with `setups`, `titles` and `published`; the configurations of origins are in
+    /// `examples/setups` beside this folder [default: the parent of the folder that holds FILE]
     #[arg(long, value_name = "DIR")]
     library: Option<PathBuf>,
     /// Factor by which to multiply durations, ramps, steps, numbers of requests and lengths of
@@ -344,7 +344,7 @@ fn measure(flags: &Run) -> Result<()> {
     dated(&records.records).write(&flags.out)?;
     told?;
     if stop.load(Relaxed) {
-        bail!("stopped: start it again to measure what is missing");
+        bail!("stopped: run the same command again to measure what is missing");
     }
     let driver = &driver;
     let cells = plans.iter().map(|plan| (plan.repeats.min, &plan.cells));
@@ -353,7 +353,12 @@ fn measure(flags: &Run) -> Result<()> {
         measurable.flat_map(move |cell| (0..repeats).map(move |repeat| (cell, repeat)))
     });
     let missing = missing.filter(|(cell, repeat)| !records.has(cell, *repeat)).count();
-    ensure!(missing == 0, "{missing} measurements failed: start it again to repeat them");
+    let results = flags.out.join("cells.jsonl");
+    ensure!(
+        missing == 0,
+        "{missing} measurements failed, for the reasons in {}: run the same command again to repeat them",
+        results.display()
+    );
     Ok(())
 }
 
@@ -369,7 +374,9 @@ fn check_disk(out: &Path, content: &Path, plans: &[Planned]) -> Result<()> {
             0..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
             _ => format!("{:.1} GB", bytes as f64 / 1e9),
         };
-        ensure!(needed <= free, "{}: {} of disk needed, {} free", folder.display(), size(needed), size(free));
+        let (folder, needed_size, free_size) = (folder.display(), size(needed), size(free));
+        let advice = "name another folder by --out or --content, or a smaller --scale";
+        ensure!(needed <= free, "{folder}: needs {needed_size} of disk, but {free_size} are free: {advice}");
         Ok(())
     };
     if own == of_titles {

@@ -1,11 +1,13 @@
 //! The files that people write: experiments, set-ups and titles. Unknown keys are refused.
 
 mod claim;
+mod published;
 mod scalar;
 mod setup;
 mod title;
 
-pub use claim::{Claim, Model, Published, Quantity};
+pub use claim::{Claim, Model, Quantity};
+pub use published::Published;
 pub use scalar::Scalar;
 pub use setup::{Entry, Setup};
 pub(crate) use title::{ENCODED, bytes_per_second};
@@ -67,9 +69,10 @@ pub struct Experiment {
     /// axis.
     #[serde(default)]
     pub scaled: BTreeMap<String, Vec<Scalar>>,
-    /// The published figures, beside which the results are shown.
+    /// The names of the files with published tables, without extension. Results are shown beside
+    /// their figures.
     #[serde(default)]
-    pub published: Vec<Published>,
+    pub published: Vec<String>,
     /// The statements that the results decide.
     #[serde(default)]
     pub claims: Vec<Claim>,
@@ -204,9 +207,6 @@ impl Experiment {
             }
         }
         experiment.check_references()?;
-        for published in &experiment.published {
-            published.check(&experiment.matrix)?;
-        }
         for claim in &experiment.claims {
             claim.check(&experiment.matrix)?;
             if claim.fit.is_some() && !experiment.load.contains_key("rate") {
@@ -304,11 +304,6 @@ of = { setup = 'cdn', connections = 1 }
 against = { setup = 'ipp' }
 at_least = 0.9
 at_most = 1.1
-[[published]]
-title = 'Table 1'
-source = 'F'
-columns = ['CDN', 'IPP']
-rows = { dash = ['1', '2'] }
 ";
 
     fn refused(text: &str, why: &str) {
@@ -324,21 +319,6 @@ rows = { dash = ['1', '2'] }
         assert_eq!(experiment.links["wan"]["rate"].to_string(), "100Mbit/s");
         let without = RIGHT.replace("repeats = { min = 3 }", "");
         assert_eq!(Experiment::parse(&without).unwrap(), experiment);
-    }
-
-    #[test]
-    fn a_published_figure_is_that_of_a_cell() {
-        let cells =
-            "value = 'MB/s'\ncells = { CDN = { setup = 'cdn' }, IPP = { setup = 'ipp' }, dash = {} }\nsource";
-        let experiment = Experiment::parse(&RIGHT.replace("source", cells)).unwrap();
-        let figure = |setup: &str, quantity| {
-            let point = BTreeMap::from([("setup".to_owned(), setup.to_owned())]);
-            experiment.published[0].figure(quantity, &point)
-        };
-        assert_eq!(figure("cdn", Quantity::ByteRate), Some(1.0));
-        assert_eq!(figure("ipp", Quantity::ByteRate), Some(2.0));
-        assert_eq!(figure("ipp", Quantity::Latency), None);
-        assert_eq!(figure("n-single", Quantity::ByteRate), None);
     }
 
     #[test]
@@ -379,15 +359,6 @@ rows = { dash = ['1', '2'] }
         refused(&RIGHT.replace("against", "fit = 'R × S × B' #"), "fit needs a load with a rate");
         refused(&RIGHT.replace("at_least = 0.9", "at_least = 1.2"), "at_least is above at_most");
         refused(&RIGHT.replace("at_least = 0.9", "at_least = nan"), "at_least is above at_most");
-        refused(&RIGHT.replace("'2'] }", "] }"), "Table 1: the row 'dash' has 1 figures for 2 columns");
-        refused(
-            &RIGHT.replace("source = 'F'", "source = 'F'\ncells = { CDN = { setup = 'x' } }"),
-            "no value 'x'",
-        );
-        refused(
-            &RIGHT.replace("source = 'F'", "source = 'F'\ncells = { x = {} }"),
-            "no row or column is called 'x'",
-        );
         refused(&RIGHT.replace("[[claims]]", "[scaled]\nplayers = [1]\n[[claims]]"), "no axis 'players'");
         refused(
             &RIGHT.replace("[[claims]]", "[scaled]\nconnections = [3]\n[[claims]]"),

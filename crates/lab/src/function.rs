@@ -92,8 +92,8 @@ impl Function {
     /// Returns the parameters with the values that they take, and whether one must be stated.
     fn parameters(self) -> &'static [(&'static str, Value, bool)] {
         use Value::{
-            Bytes, CacheSize, Count, Duration, Level, OneOf, Path, Percentage, Popularity, Rate, RoundTrip,
-            Steps, Text,
+            Bytes, CacheSize, Count, Duration, Durations, Level, OneOf, Path, Percentage, Popularity, Rate,
+            RoundTrip, Steps, Text,
         };
         match self {
             Self::Storage => &[
@@ -133,6 +133,7 @@ impl Function {
                 ("segments", Count, false),
                 ("passes", Count, false),
                 ("segment-duration", Duration, false),
+                ("joined", Durations, false),
                 ("rendition", OneOf(&["high", "low"]), false),
                 ("steps", Steps, false),
                 ("step", Count, false),
@@ -304,6 +305,15 @@ mod tests {
         };
         assert_eq!(check(Function::Load, &passes("list")), Ok(()));
         refused(Function::Load, &passes("single"), "`passes` needs");
+        let joined = |format, kind, durations| {
+            let base = [("title", "t"), ("connections", "1")];
+            [base[0], base[1], ("format", format), ("kind", kind), ("joined", durations)]
+        };
+        assert_eq!(check(Function::Load, &joined("hls", "list", "6s 10s")), Ok(()));
+        refused(Function::Load, &joined("dash", "list", "6s"), "joined is for the segments of HLS");
+        refused(Function::Load, &joined("hls", "watch", "6s"), "it needs the kind list");
+        refused(Function::Load, &joined("hls", "list", "6s 10"), "not a duration");
+        refused(Function::Load, &joined("hls", "list", " "), "joined = ' ': must not be empty");
         let origin = |name, value| [("config", "x"), (name, value)];
         assert_eq!(check(Function::Origin, &origin("cache-memory", "1GiB")), Ok(()));
         refused(Function::Origin, &origin("cache-memory", "0"), "not a size from 1 byte to 1 TiB");

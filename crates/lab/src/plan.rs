@@ -124,15 +124,15 @@ impl Planned {
     }
 }
 
-/// The folder with set-ups and titles.
+/// The folder with set-ups, titles and published tables.
 #[derive(Debug, Clone)]
 pub struct Library {
     root: PathBuf,
 }
 
 impl Library {
-    /// Returns the library at a folder, which holds the folders `setups` and `titles`. The
-    /// configurations of origins lie in `../examples/setups` beside it.
+    /// Returns the library at a folder, which holds the folders `setups`, `titles` and `published`.
+    /// The configurations of origins lie in `../examples/setups` beside it.
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
@@ -164,6 +164,14 @@ impl Library {
         Title::read(&self.file("titles", name)?)
     }
 
+    fn published(&self, name: &str, matrix: &BTreeMap<String, Vec<Scalar>>) -> Result<Published, Error> {
+        let file = self.file("published", name)?;
+        let published = Published::read(&file)?;
+        let within = |error: Error| error.within(&file.display().to_string());
+        published.check(matrix).map_err(within)?;
+        Ok(published)
+    }
+
     fn configuration(&self, name: &str) -> Result<String, Error> {
         experiment::text(&self.file("../examples/setups", name)?)
     }
@@ -172,8 +180,8 @@ impl Library {
 /// Plans the experiment in a file.
 ///
 /// # Errors
-/// If the experiment, or a set-up, title or configuration that it names, cannot be read or is not
-/// valid, if there are more than [`MAX_CELLS`] cells, or if `extent` contains none of them.
+/// If the experiment, or a file of the library that it names, cannot be read or is not valid, if
+/// there are more than [`MAX_CELLS`] cells, or if `extent` contains none of them.
 pub fn plan(
     path: &Path,
     library: &Library,
@@ -200,6 +208,8 @@ fn cells(
         setups.insert(setup.as_str(), library.setup(setup.as_str())?);
     }
     check_links(experiment, setups.values())?;
+    let published = experiment.published.iter().map(|name| library.published(name, &experiment.matrix));
+    let published = published.collect::<Result<Vec<_>, _>>()?;
     let mut titles = BTreeMap::new();
     let mut choices = BTreeSet::new();
     let mut cells = Vec::new();
@@ -222,8 +232,8 @@ fn cells(
         }
         let offered = Offered::of(graph.nodes(), content);
         let loads = graph.nodes().iter().filter(|node| node.function == Function::Load);
-        choices
-            .extend(loads.map(|load| Choice::of(&load.parameters)).filter(|own| *own != Choice::default()));
+        let of_loads = loads.flat_map(|load| Choice::all(&load.parameters, point[FORMAT].as_str()));
+        choices.extend(of_loads.filter(|own| *own != Choice::default()));
         let key = key(&(&graph, conditions, format!("{content:?}")))?;
         let point = point.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_string())).collect();
         cells.push(Cell { experiment: name.clone(), point, graph, key, offered });
@@ -234,7 +244,7 @@ fn cells(
     for claim in &experiment.claims {
         check_model(claim, &cells, &titles)?;
     }
-    let Experiment { description, claims, published, .. } = experiment.clone();
+    let Experiment { description, claims, .. } = experiment.clone();
     let repeats = extent.repeats(experiment.repeats);
     let scale = extent.scale;
     Ok(Planned { name, description, repeats, cells, titles, choices, claims, published, scale })

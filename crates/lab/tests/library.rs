@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use latemux_lab::{
+    experiment::Quantity,
     function::Function,
     plan::{Conditions, Extent, Library, Planned, plan},
 };
@@ -54,6 +55,21 @@ fn levels_are_those_that_were_published() {
     assert_eq!(loads(&planned("k-levels", 1.0), &names), published);
     assert_eq!(loads(&planned("k-manifest", 1.0), &names), ["100 1", "1000 10"]);
     assert_eq!(loads(&planned("k-manifest", 0.04), &names), ["50 1"]);
+}
+
+#[test]
+fn figures_are_those_of_the_published_tables() {
+    let names = ["b2", "f-cold", "f-other", "f-same", "k-efficiency", "k-levels", "k-manifest", "k-place"];
+    let names = [&names[..], &["k-requests", "k-startup", "rs", "sr"]].concat();
+    for name in &names {
+        assert_eq!(planned(name, 1.0).published.len(), 1, "{name}");
+    }
+    let b2 = planned("b2", 1.0);
+    let figure = |setup: &str| {
+        let point = BTreeMap::from([("setup".to_owned(), setup.to_owned())]);
+        b2.published[0].figure(Quantity::Efficiency, &point)
+    };
+    assert_eq!((figure("a"), figure("d"), figure("n-single")), (Some(0.294), Some(0.977), None));
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn a_run_with_a_mistake_starts_nothing() {
             &experiment.replace("[1]", &format!("[{}]", numbers.join(","))),
             "100000 cells, more than 10000",
         ),
-        ("disk", setup, &large, experiment, "GB of disk needed"),
+        ("disk", setup, &large, experiment, "GB of disk, but"),
     ] {
         fs::write(folder.path().join("lab/setups/ipp.toml"), setup).unwrap();
         fs::write(folder.path().join("lab/titles/quick.toml"), title).unwrap();

@@ -6,9 +6,10 @@ use crate::{
     http,
     process::{Process, command},
 };
+use latemux_quantity::TimeSpan;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs,
+    fs, iter,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
@@ -19,6 +20,9 @@ use std::{
 /// The longest time in which the origin that states the paths must answer.
 const START_WAIT: Duration = Duration::from_secs(30);
 
+/// The format in which consecutive segments can be joined into longer ones.
+const JOINED: &str = "hls";
+
 /// The segments that a client chooses among those of a title.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Choice {
@@ -26,6 +30,8 @@ pub struct Choice {
     pub duration: Option<String>,
     /// True for the rendition with the lowest bit rate, false for that with the highest.
     pub is_lowest: bool,
+    /// The duration to which segments are joined, in HLS only; `None` for segments as they are.
+    pub joined: Option<Duration>,
 }
 
 impl Choice {
@@ -34,12 +40,29 @@ impl Choice {
         Self {
             duration: parameters.get("segment-duration").cloned(),
             is_lowest: parameters.get("rendition").is_some_and(|rendition| rendition == "low"),
+            joined: None,
         }
+    }
+
+    /// Returns all choices that the parameters of a load state for a format, in the order in which
+    /// it requests their segments.
+    pub fn all(parameters: &Parameters, format: &str) -> Vec<Self> {
+        let first = Self::of(parameters);
+        let durations = parameters.get("joined").filter(|_| format == JOINED);
+        let durations = durations.map_or("", String::as_str).split_whitespace();
+        let durations = durations.filter_map(|duration| duration.parse().ok());
+        let joined = durations.map(|TimeSpan(duration)| Self { joined: Some(duration), ..first.clone() });
+        iter::once(first.clone()).chain(joined).collect()
+    }
+
+    /// Returns the formats that have such segments.
+    fn formats(&self) -> &'static [&'static str] {
+        if self.joined.is_some() { &[JOINED] } else { FORMATS }
     }
 }
 
 /// The paths that a client of a title requests in one format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paths {
     /// The path of the manifest.
@@ -68,6 +91,16 @@ impl Paths {
         let bytes = fs::read(&path).map_err(|error| Error::file(&path, &error))?;
         let paths = serde_json::from_slice(&bytes);
         paths.map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    }
+
+    /// Returns the paths of the first manifest, with the segments of all.
+    pub fn in_turn(all: Vec<Self>) -> Self {
+        let all = all.into_iter().reduce(|mut all, next| {
+            all.segments.extend(next.segments);
+            all.bytes += next.bytes;
+            all
+        });
+        all.unwrap_or_default()
     }
 
     /// Returns the paths of a title that is stored under several names. Each segment is that of the
@@ -105,12 +138,14 @@ impl From<Paths> for CopiedPaths {
 fn file(place: &Path, format: &str, choice: &Choice) -> PathBuf {
     let duration = choice.duration.as_ref().map_or_else(String::new, |duration| format!("-{duration}"));
     let rendition = if choice.is_lowest { "-low" } else { "" };
-    place.join(format!("{format}{duration}{rendition}.json"))
+    let joined = choice.joined.map_or_else(String::new, |duration| format!("-joined-{}", TimeSpan(duration)));
+    place.join(format!("{format}{duration}{rendition}{joined}.json"))
 }
 
-/// Writes the paths of all formats beside the files of a title. Keeps those that are there already.
+/// Writes the paths of all formats of a choice beside the files of a title. Keeps those that are
+/// there already.
 pub(super) fn write_all(place: &Path, choice: &Choice, latemux: &Path) -> Result<(), Error> {
-    if FORMATS.iter().all(|format| file(place, format, choice).exists()) {
+    if choice.formats().iter().all(|format| file(place, format, choice).exists()) {
         return Ok(());
     }
     let address = http::free_address().map_err(|error| Error::Lacking(format!("no free port: {error}")))?;
@@ -126,7 +161,7 @@ pub(super) fn write_all(place: &Path, choice: &Choice, latemux: &Path) -> Result
         }
         sleep(Duration::from_millis(20));
     }
-    FORMATS.iter().try_for_each(|format| write(place, latemux, address, format, choice))
+    choice.formats().iter().try_for_each(|format| write(place, latemux, address, format, choice))
 }
 
 /// Writes the paths of one format: those that `latemux capture` requests.
@@ -143,6 +178,9 @@ fn write(
         "hls" => "/film.ism/.m3u8",
         _ => "/film.ism/.f4m",
     };
+    let query = choice.joined.map_or_else(String::new, |duration| {
+        format!("?hls_minimum_fragment_length={}", duration.as_secs_f64())
+    });
     // Another run may do the same in this folder.
     let part = super::part_of(place)?;
     fs::create_dir_all(&part).map_err(|error| Error::file(&part, &error))?;
@@ -150,7 +188,7 @@ fn write(
     let media = part.join("capture.mp4");
     let mut capture = command(latemux);
     capture
-        .args(["capture", &format!("http://{origin}{manifest}"), "-o"])
+        .args(["capture", &format!("http://{origin}{manifest}{query}"), "-o"])
         .arg(&media)
         .arg("--trace")
         .arg(&trace)
@@ -176,6 +214,27 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn longer_segments_are_requested_after_those_that_they_are_joined_from() {
+        let paths = |segments: &[&str], bytes| Paths {
+            manifest: format!("/{bytes}"),
+            segments: segments.iter().map(|path| (*path).to_owned()).collect(),
+            bytes,
+        };
+        let all = Paths::in_turn(vec![paths(&["/a", "/b"], 2), paths(&["/ab"], 3)]);
+        assert_eq!(all, Paths { manifest: "/2".to_owned(), ..paths(&["/a", "/b", "/ab"], 5) });
+        let load = Parameters::from([("joined".to_owned(), "6s 10s".to_owned())]);
+        let files = |format| {
+            let choices = Choice::all(&load, format);
+            choices.iter().map(|choice| file(Path::new(""), format, choice)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            files("hls"),
+            ["hls.json", "hls-joined-6s.json", "hls-joined-10s.json"].map(PathBuf::from)
+        );
+        assert_eq!(files("dash"), [PathBuf::from("dash.json")]);
+    }
 
     #[test]
     fn each_pass_requests_each_segment_once_and_each_copy_in_turn() {

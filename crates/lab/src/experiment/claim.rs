@@ -1,4 +1,4 @@
-//! Statements that results decide, and published figures.
+//! Statements that results decide.
 
 use super::Scalar;
 use crate::Error;
@@ -50,27 +50,6 @@ pub enum Model {
     /// that are not saturated.
     #[serde(rename = "R × S × B")]
     Offered,
-}
-
-/// A published table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// The title with its unit.
-    pub title: String,
-    /// The publication and the number of the table.
-    pub source: String,
-    /// The heads of the columns.
-    pub columns: Vec<String>,
-    /// The figures of each row.
-    pub rows: BTreeMap<String, Vec<String>>,
-    /// The value that the figures state, if they can be shown in plots.
-    #[serde(default)]
-    pub value: Option<Quantity>,
-    /// The values of axes that rows and columns stand for, by their heads. Plots show a figure only
-    /// if both its row and its column are listed.
-    #[serde(default)]
-    pub cells: BTreeMap<String, BTreeMap<String, Scalar>>,
 }
 
 /// A value of a measurement that can be summed up.
@@ -293,43 +272,6 @@ impl Claim {
                 refused("at_least is above at_most")
             }
             _ => Ok(()),
-        }
-    }
-}
-
-impl Published {
-    /// Returns the figure for a cell, if a number was published for it.
-    pub fn figure(&self, quantity: Quantity, point: &BTreeMap<String, String>) -> Option<f64> {
-        let is_of = |head: &String| {
-            let stated = self.cells.get(head)?;
-            let is_own =
-                |(axis, value): (&String, &Scalar)| point.get(axis).is_some_and(|own| own == value.as_str());
-            stated.iter().all(is_own).then_some(())
-        };
-        let rows = self.rows.iter().filter(|(row, _)| self.value == Some(quantity) && is_of(row).is_some());
-        let figures = rows.flat_map(|(_, figures)| self.columns.iter().zip(figures));
-        figures.filter(|(column, _)| is_of(column).is_some()).find_map(|(_, figure)| figure.parse().ok())
-    }
-
-    /// Checks that each row has a figure for each column, and that plots can show the figures.
-    pub(super) fn check(&self, matrix: &BTreeMap<String, Vec<Scalar>>) -> Result<(), Error> {
-        let within = |error: Error| error.within(&self.title);
-        for (head, axes) in &self.cells {
-            if !self.columns.contains(head) && !self.rows.contains_key(head) {
-                return Err(within(Error::invalid(format!("cells: no row or column is called '{head}'"))));
-            }
-            for (axis, value) in axes {
-                super::check_value(matrix, axis, value).map_err(within)?;
-            }
-        }
-        let columns = self.columns.len();
-        match self.rows.iter().find(|(_, figures)| figures.len() != columns) {
-            Some((row, figures)) => Err(Error::invalid(format!(
-                "{}: the row '{row}' has {} figures for {columns} columns",
-                self.title,
-                figures.len()
-            ))),
-            None => Ok(()),
         }
     }
 }

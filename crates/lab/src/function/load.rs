@@ -14,6 +14,14 @@ pub(super) fn check(load: &Parameters) -> Result<(), Error> {
     if stated("order").is_some() && !has_players {
         return refused("order is that of players: it needs the kind sequence or watch");
     }
+    if stated("joined").is_some() {
+        if stated("kind") != Some("list") || stated("format") != Some("hls") {
+            return refused("joined is for the segments of HLS: it needs the kind list and the format hls");
+        }
+        if stated("rate").is_some() {
+            return refused("joined and rate exclude each other");
+        }
+    }
     let of_streams = ["gap", "chunk-timeout", "on-deadline"].into_iter().find(|name| stated(name).is_some());
     if let Some(name) = of_streams.filter(|_| stated("streams").is_none()) {
         return Err(Error::invalid(format!("{name} needs streams")));

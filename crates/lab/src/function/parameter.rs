@@ -36,6 +36,8 @@ pub(super) enum Value {
     Level,
     /// A duration of at most a day, such as `30s`.
     Duration,
+    /// Durations of at most a day, such as `6s 10s`.
+    Durations,
     /// A round-trip time of at most 10 s.
     RoundTrip,
     /// A bit rate such as `100Mbit/s`.
@@ -78,12 +80,15 @@ impl Value {
                 .map(|_| ())
                 .ok_or_else(|| format!("not a whole number from 0 to {MAX_COUNT}")),
             Self::Duration => at_most(text, MAX_DURATION),
+            Self::Durations | Self::Steps if text.trim().is_empty() => Err("must not be empty".to_owned()),
+            Self::Durations => {
+                text.split_whitespace().try_for_each(|duration| at_most(duration, MAX_DURATION))
+            }
             Self::RoundTrip => at_most(text, MAX_ROUND_TRIP),
             Self::Rate => text.parse::<BitRate>().map(|_| ()),
             Self::Bytes => size(text, MAX_BYTES, "16 MiB"),
             Self::CacheSize => size(text, MAX_CACHE, "1 TiB"),
             Self::Percentage => fraction(text).map(|_| ()),
-            Self::Steps if text.trim().is_empty() => Err("must not be empty".to_owned()),
             Self::Steps => text.split_whitespace().try_for_each(|step| {
                 let (count, duration) =
                     step.split_once('/').ok_or_else(|| format!("'{step}' is not a step such as 10/5s"))?;

@@ -97,6 +97,9 @@ impl Load {
         if stated("rendition") == Some("low") {
             return Err(refused("loads of the lowest rendition"));
         }
+        if stated("joined").is_some() {
+            return Err(refused("loads with joined segments"));
+        }
         let number = |name: &str| stated(name).and_then(|number| number.parse::<u64>().ok()).unwrap_or(1);
         let are_apart = match is_repeated {
             true => number("copies") >= number("connections"),

@@ -3,7 +3,8 @@
 use super::Planned;
 use crate::{
     bytes_per_second,
-    experiment::{Layout, Title},
+    content::Choice,
+    experiment::{FORMAT, Layout, Title},
     function::{Function, starts},
     graph::{Graph, Node},
 };
@@ -82,7 +83,9 @@ fn cell_time(graph: &Graph, plan: &Planned) -> Duration {
         plan.titles.iter().find(|((name, layout), _)| title == Some(&format!("{name}/{}", layout.name())));
     let passes = client.parameters.get("passes").and_then(|passes| passes.parse().ok());
     let passes = passes.or_else(|| copies(client)).unwrap_or(1);
-    let bytes = title.map_or(0, |(_, title)| title.highest()) * passes;
+    let lists =
+        Choice::all(&client.parameters, client.parameters.get(FORMAT).map_or("", String::as_str)).len();
+    let bytes = title.map_or(0, |(_, title)| title.highest()) * passes * lists as u64;
     let pass = bytes as f64 / rate as f64;
     let pass = Duration::from_secs_f64(pass);
     let span = |text: &str| text.parse::<TimeSpan>().ok().map(|span| span.0);

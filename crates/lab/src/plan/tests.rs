@@ -389,7 +389,7 @@ fn a_fixed_rate_offers_requests_of_a_size_that_follows_from_duration_and_bit_rat
     // 7 whole segments of 60 s, of video and of audio.
     assert_eq!(parameter(&fixed, "load", "segments").as_deref(), Some("14"));
     assert_eq!(parameter(&fixed, "load", "segment-duration").as_deref(), Some("8s"));
-    let choice = Choice { duration: Some("8s".to_owned()), is_lowest: false };
+    let choice = Choice { duration: Some("8s".to_owned()), is_lowest: false, joined: None };
     assert_eq!(fixed.choices, BTreeSet::from([choice]));
     let default = single(load, "cores = 1");
     assert_eq!(default.cells[0].offered, Some(Offered { requests: 20.0, bytes: 10_000_000.0 }));
@@ -400,7 +400,19 @@ fn a_fixed_rate_offers_requests_of_a_size_that_follows_from_duration_and_bit_rat
     assert_eq!(parameter(&players, "load", "segment-duration"), None);
     assert_eq!((players.cells[0].offered, players.choices.len()), (None, 0));
     let lowest = single("kind = 'list', connections = 1, rendition = 'low'", "cores = 1");
-    assert_eq!(lowest.choices, BTreeSet::from([Choice { duration: None, is_lowest: true }]));
+    assert_eq!(lowest.choices, BTreeSet::from([Choice { duration: None, is_lowest: true, joined: None }]));
+    let joined = EXPERIMENT
+        .replace(
+            "kind = 'list', connections = '$connections'",
+            "kind = 'list', connections = 1, joined = '6s 10s'",
+        )
+        .replace("['dash', 'hls']", "['hls']")
+        .replace("connections = [1, 10]", "");
+    let to = |seconds| Choice { joined: Some(Duration::from_secs(seconds)), ..Choice::default() };
+    assert_eq!(planned(&joined).unwrap().choices, BTreeSet::from([to(6), to(10)]));
+    // 60 s at 1 Mbit/s three times over 8 Mbit/s, and a second to start.
+    assert_eq!(Estimate::of(&[planned(&joined).unwrap()]).time, Duration::from_millis(23_500) * 2 * 2);
+    refused(&joined.replace("['hls']", "['dash']"), "joined is for the segments of HLS");
     let before = single("kind = 'sequence', connections = 1, before = 'hls'", "segment-duration = '8s'");
     assert_eq!(parameter(&before, "load", "segment-duration").as_deref(), Some("8s"));
 }

@@ -51,8 +51,9 @@ pub(super) fn run(
     let format = parameter("format");
     let copies = task.parameters.get("copies").and_then(|copies| copies.parse::<usize>().ok());
     let urls = |format: &str| -> Result<CopiedPaths, Error> {
-        let choice = Choice::of(&task.parameters);
-        let mut paths = Paths::read(&place.content, parameter("title"), format, &choice)?;
+        let read = |choice: &Choice| Paths::read(&place.content, parameter("title"), format, choice);
+        let choices = Choice::all(&task.parameters, format);
+        let mut paths = Paths::in_turn(choices.iter().map(read).collect::<Result<_, _>>()?);
         if let Some(segments) = task.parameters.get("segments").and_then(|segments| segments.parse().ok()) {
             paths.segments.truncate(segments);
         }
