@@ -3,13 +3,14 @@
 //!
 //! The runtime polls tasks in the order in which they woke up. If a thousand connections of one
 //! client wake up at once, the connection of another client would wait behind all of them. So only
-//! a few tasks of each client are in the runtime's queue at a time, and the others wait here. The
-//! same holds for the tasks that serve connections to storage, for those that fill the range cache,
-//! and for those that load titles. In the last two, clients get turns one after the other.
+//! a few tasks of each client are in the runtime's queue at a time, and the others wait here. Three
+//! other kinds of tasks have such a limit for all clients together: those that serve connections to
+//! storage, those that fill the range cache, and those that load titles. In each kind, the clients
+//! whose tasks wait get turns one after the other.
 //!
-//! The runtime polls a task that another one wakes before all that wait in its queue, and looks for
-//! events, such as requests that arrived, only after several polls. If the last look was more than
-//! `EVENTS_AFTER` ago, a turn is therefore passed on only after the runtime has looked again.
+//! If one task wakes another, the runtime polls the woken task next, ahead of its queue. It looks
+//! for events, such as requests that arrived, only after several polls. If the last look was more
+//! than `EVENTS_AFTER` ago, a turn is therefore passed on only after the runtime has looked again.
 
 mod fair_queue;
 
@@ -35,8 +36,8 @@ use std::{
 };
 use tokio::task::yield_now;
 
-/// Number of turns for each processor. With two, other clients wait for two polls of each client
-/// that is busy. A processor passes a turn on as soon as its poll ends, so one turn keeps it busy.
+/// Number of turns for each processor. With two, a client would wait for two polls of each busy
+/// client. One turn keeps a processor busy, because it is passed on as soon as a poll ends.
 const TURNS_OF_PROCESSOR: usize = 1;
 
 /// Time in microseconds after which a turn is passed on only after the runtime has looked for
@@ -45,7 +46,7 @@ const EVENTS_AFTER: u64 = 150;
 
 /// Time in microseconds after which a turn ends although its task has woken up again. Until then,
 /// the task is polled again at once. Otherwise, a response would wait for turns of other clients at
-/// each of its frames. Work that may take longer ends with [`may_end_turn`].
+/// each of its frames. After work that may take longer, [`may_end_turn`] is called.
 const LONGEST_TURN: u64 = 300;
 
 /// The turns of tasks that have the same purpose, such as those of one client.
@@ -57,7 +58,7 @@ pub struct Turns {
     waiting: Mutex<FairQueue<Arc<Task>>>,
     /// The constant [`EVENTS_AFTER`], except in tests.
     events_after: u64,
-    /// Time at which a turn was last passed on after events, in microseconds of [`micros`].
+    /// Time at which the runtime was last made to look for events, in microseconds of [`micros`].
     events_at: AtomicU64,
 }
 
@@ -78,7 +79,7 @@ impl Turns {
         }
     }
 
-    /// Creates turns for which no task waits.
+    /// Creates so many turns that no task ever waits for one.
     pub fn unlimited() -> Arc<Self> {
         Arc::new(Self::new(usize::MAX / 2))
     }
@@ -114,8 +115,8 @@ impl Turns {
         }
     }
 
-    /// Returns true if the runtime should look for events before the next turn that is passed on at
-    /// this time.
+    /// Returns true, to one caller only, if the runtime should look for events before the next turn
+    /// is passed on. Records `now` as the time of that look.
     fn are_events_due(&self, now: u64) -> bool {
         let last = self.events_at.load(Relaxed);
         now.saturating_sub(last) >= self.events_after
@@ -163,8 +164,8 @@ impl Turns {
     }
 }
 
-/// Lets the turn of the current task end here, if it has lasted longer than `LONGEST_TURN`.
-/// Otherwise the task goes on at once.
+/// Yields once. In a turn, the task goes on at once, unless the turn has lasted longer than
+/// `LONGEST_TURN`. Without turns, other tasks of the runtime run first.
 pub async fn may_end_turn() {
     let mut is_first = true;
     poll_fn(|cx| {
@@ -410,8 +411,8 @@ impl<F: Future + Unpin> Future for InTurn<F> {
         if this.is_new {
             this.is_new = false;
             this.waker.wake_by_ref();
-            // Otherwise, new tasks that end in one poll would run in the order of the runtime's
-            // queue, each with the turn of the one before.
+            // If a new task were polled at once, tasks that end in one poll would run in the order
+            // of the runtime's queue, each with the turn of the one before.
             return Poll::Pending;
         }
         if !this.task.change(ITS_TURN, RUNNING) {

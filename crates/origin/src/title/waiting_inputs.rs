@@ -1,5 +1,5 @@
-//! The inputs of work that waits for a place: indexes and titles. A request holds them meanwhile,
-//! even if the caches have dropped them. So the bytes of all of them have a limit.
+//! Limits the memory of the inputs of work that waits for a place in the work queue. Requests that
+//! wait hold the indexes or the title that they will read, even if the caches have dropped them.
 
 use std::{
     collections::HashMap,
@@ -42,7 +42,9 @@ impl WaitingInputs {
     }
 
     /// Adds a piece of work that waits with this input. The input counts once, however much work
-    /// waits with it. Returns `None` if it would exceed the limit beside others.
+    /// waits with it. Returns `None` if this input and those of other waiting work would exceed the
+    /// limit; an input that waits alone never does. The caller must hold the input as long as the
+    /// result, because its address identifies it.
     pub(crate) fn add(self: &Arc<Self>, input: Input) -> Option<WaitingInput> {
         let mut waiting = self.lock();
         let is_new = !waiting.counts.contains_key(&input.address);
