@@ -103,9 +103,10 @@ impl Paths {
         all.unwrap_or_default()
     }
 
-    /// Returns the paths of a title that is stored under several names. Each segment is that of the
-    /// next copy, so that clients request all copies side by side, and each pass through as many
-    /// paths as the title has segments requests each segment once.
+    /// Returns the paths of a title that is stored under several names. Each segment is taken from
+    /// the copy after that of the segment before, so clients request all copies side by side. The
+    /// list consists of passes. A pass has as many paths as the title has segments, and names each
+    /// segment once.
     pub fn copied(&self, copies: usize) -> CopiedPaths {
         let of_copy = |path: &String, copy: usize| format!("/title-{}{path}", copy % copies + 1);
         let pass = |pass| {

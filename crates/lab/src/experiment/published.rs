@@ -1,4 +1,4 @@
-//! Published tables, beside whose figures results are shown.
+//! Published tables. Reports show their figures beside the measured results.
 
 use super::{Quantity, Scalar, from_toml, text};
 use crate::Error;
