@@ -145,8 +145,14 @@ fn more_tracks_than_a_title_has_are_refused() {
 /// HLS with TS and HDS read the audio for each video, if the videos have other segments.
 #[test]
 fn many_videos_beside_much_audio_are_refused() {
-    assert_eq!(exercise(&file(vec![video(62, 640), audio(1, 290_000)])), ["index_too_large"]);
-    assert_eq!(exercise(&file(vec![video(16, 2), audio(1, 290_000)])), [""; 0]);
+    for videos in [video(62, 640), video(29, 640), video(8, 2)] {
+        assert_eq!(exercise(&file(vec![videos, audio(1, 290_000)])), ["index_too_large"]);
+    }
+    assert_eq!(exercise(&file(vec![video(4, 2), audio(1, 290_000)])), [""; 0]);
+    // Each byte of the file allows one sample more.
+    let long = HostileFile { size: 2 * MAX_SIZE, ..file(vec![video(8, 2), audio(1, 290_000)]) };
+    let object = Bytes::from(long.write());
+    assert!(Title::new(vec![Arc::new(index(&object).unwrap())], TARGET).is_ok());
 }
 
 /// A variant for each pair of video and audio, and each of subtitles.

@@ -388,12 +388,11 @@ pub struct NamedTrack {
 /// Largest number of video tracks of a title, and of all its tracks.
 const MAX_VIDEO_TRACKS: usize = 64;
 const MAX_TRACKS: usize = 1024;
-/// Largest number of samples of the longest audio track, counted once for each video track. HLS
-/// with TS and HDS read the audio again for each video track whose segments differ.
-const MAX_AUDIO_BESIDE: u64 = 4_000_000;
-/// What this number may be larger by for each sample of the title. So titles of at most 16 video
-/// tracks never exceed it.
-const AUDIO_BESIDE_OF_SAMPLE: u64 = 16;
+/// Largest number of samples of the longest audio track, counted once for each video track, in a
+/// title without bytes. Each byte of its objects adds one. HLS with TS and HDS read the audio again
+/// for each video track whose segments differ. Real audio has more bytes a sample than a title may
+/// have video tracks.
+const MAX_AUDIO_BESIDE: u64 = 500_000;
 
 /// Checks the number of tracks of a title, and that of the samples of audio beside video.
 fn check_track_counts<'a>(
@@ -402,13 +401,11 @@ fn check_track_counts<'a>(
 ) -> Result<(), IndexError> {
     let mut tracks = 0;
     let mut videos = 0;
-    let mut samples = 0;
     let mut longest_audio = 0;
     for &(object, track) in chosen {
         let track = &objects[object].tracks[track];
         tracks += 1;
         videos += usize::from(track.kind == TrackKind::Video);
-        samples += track.sample_count();
         if track.kind == TrackKind::Audio {
             longest_audio = longest_audio.max(track.sample_count());
         }
@@ -420,7 +417,8 @@ fn check_track_counts<'a>(
     if tracks > MAX_TRACKS {
         return over("tracks in one title", MAX_TRACKS);
     }
-    let limit = MAX_AUDIO_BESIDE + AUDIO_BESIDE_OF_SAMPLE * samples;
+    let bytes = objects.iter().map(|object| object.object_size);
+    let limit = bytes.fold(MAX_AUDIO_BESIDE, u64::saturating_add);
     if longest_audio * videos as u64 > limit {
         return Err(IndexError::OverLimit {
             what: "samples of audio, counted once for each video track",
