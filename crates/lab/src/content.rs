@@ -14,24 +14,39 @@ use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread::sleep,
+    time::Duration,
 };
 use xxhash_rust::xxh3::xxh3_128;
 
+/// The time between two looks at a program.
+const POLL: Duration = Duration::from_millis(10);
+
 /// The end of the name of a folder that is being filled. The start is the process that fills it.
 const PART: &str = ".part";
+
+/// The programs that make titles. They end when `stop` is set.
+#[derive(Debug, Clone, Copy)]
+pub struct Programs<'a> {
+    /// The program `latemux`.
+    pub latemux: &'a Path,
+    /// Set when no title is needed any more.
+    pub stop: &'a AtomicBool,
+}
 
 /// Makes a title, unless the folder has it: the files of a layout, a server manifest, and the paths
 /// of all formats.
 ///
 /// # Errors
-/// If ffmpeg or `latemux` cannot be started or fail, or the disk is full. What was made until then
-/// is removed.
+/// If ffmpeg or `latemux` cannot be started, fail or are stopped, or the disk is full. What was
+/// made until then is removed.
 pub fn make(
     folder: &Path,
     name: &str,
     layout: Layout,
     title: &Title,
-    latemux: &Path,
+    programs: Programs<'_>,
 ) -> Result<PathBuf, Error> {
     let titles = folder.join(name);
     let place = titles.join(layout.name());
@@ -43,7 +58,8 @@ pub fn make(
     }
     remove_abandoned(&titles)?;
     let part = part_of(&titles)?;
-    let made = fill(&titles, &part, layout, title, latemux).and_then(|()| write(&part.join("made"), &digest));
+    let made =
+        fill(&titles, &part, layout, title, programs).and_then(|()| write(&part.join("made"), &digest));
     // Another run may have made the same title meanwhile, and may be using it.
     let placed = made.and_then(|()| {
         if is_made() {
@@ -111,40 +127,53 @@ fn remove_abandoned(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Makes the files of a title in the folder `place`, from encodings in the folder `titles`.
-fn fill(titles: &Path, place: &Path, layout: Layout, title: &Title, latemux: &Path) -> Result<(), Error> {
+fn fill(
+    titles: &Path,
+    place: &Path,
+    layout: Layout,
+    title: &Title,
+    programs: Programs<'_>,
+) -> Result<(), Error> {
     fs::create_dir_all(place).map_err(|error| Error::file(place, &error))?;
     let mut files = Vec::new();
     for (number, rate) in title.video.iter().enumerate() {
         let file = place.join(format!("video-{number}.mp4"));
-        let once = encoded(titles, &file, title, rate)?;
-        repeat(&once, &file, layout, title.seconds)?;
-        files.push(if layout.is_indexed() { index(&file, latemux)? } else { file });
+        let once = encoded(titles, &file, title, rate, programs)?;
+        repeat(&once, &file, layout, title.seconds, programs)?;
+        files.push(if layout.is_indexed() { index(&file, programs)? } else { file });
     }
-    let mut manifest = command(latemux);
+    let mut manifest = command(programs.latemux);
     manifest.arg("manifest").arg("-o").arg(place.join("film.ism")).args(&files);
-    finish(&mut manifest, "latemux manifest")?;
-    paths::write_all(place, &Choice::default(), latemux)
+    programs.finish(&mut manifest, "latemux manifest")?;
+    paths::write_all(place, &Choice::default(), programs)
 }
 
 /// Writes the paths of other segments of a title that [`make`] has made, unless its folder has
 /// them.
 ///
 /// # Errors
-/// If `latemux` cannot be started or fails, or the disk is full.
-pub fn add_paths(place: &Path, choice: &Choice, latemux: &Path) -> Result<(), Error> {
-    paths::write_all(place, choice, latemux)
+/// If `latemux` cannot be started, fails or is stopped, or the disk is full.
+pub fn add_paths(place: &Path, choice: &Choice, programs: Programs<'_>) -> Result<(), Error> {
+    paths::write_all(place, choice, programs)
 }
 
 /// Writes an index MP4 beside a file, and returns its path.
-fn index(file: &Path, latemux: &Path) -> Result<PathBuf, Error> {
+fn index(file: &Path, programs: Programs<'_>) -> Result<PathBuf, Error> {
     let index = file.with_extension("index.mp4");
-    finish(command(latemux).arg("index").arg(file).arg("-o").arg(&index), "latemux index")?;
+    programs
+        .finish(command(programs.latemux).arg("index").arg(file).arg("-o").arg(&index), "latemux index")?;
     Ok(index)
 }
 
 /// Encodes one rendition with its audio, unless the folder `titles` has it. All layouts and lengths
 /// of a title share the result, whose path is returned.
-fn encoded(titles: &Path, file: &Path, title: &Title, rate: &str) -> Result<PathBuf, Error> {
+fn encoded(
+    titles: &Path,
+    file: &Path,
+    title: &Title,
+    rate: &str,
+    programs: Programs<'_>,
+) -> Result<PathBuf, Error> {
     let Title { size: [width, height], frames, gop, audio, .. } = title;
     let once = title.seconds.min(ENCODED);
     let version = env!("CARGO_PKG_VERSION");
@@ -165,21 +194,27 @@ fn encoded(titles: &Path, file: &Path, title: &Title, rate: &str) -> Result<Path
     ffmpeg.args(["-vf", "noise=alls=20:allf=t", "-b:v", &rate, "-maxrate", &rate, "-bufsize", &rate]);
     ffmpeg.args(["-g", &gop, "-keyint_min", &gop, "-sc_threshold", "0", "-c:a", "aac", "-ac", "2"]);
     ffmpeg.args(["-b:a", &bits(audio)]).arg(&part);
-    finish(&mut ffmpeg, "ffmpeg")?;
+    programs.finish(&mut ffmpeg, "ffmpeg")?;
     // Another run may have encoded the same meanwhile: either file will do.
     fs::rename(&part, &place).map_err(|error| Error::file(&place, &error))?;
     Ok(place)
 }
 
 /// Writes a file of a layout that repeats an encoding up to a length in seconds.
-fn repeat(once: &Path, file: &Path, layout: Layout, seconds: u32) -> Result<(), Error> {
+fn repeat(
+    once: &Path,
+    file: &Path,
+    layout: Layout,
+    seconds: u32,
+    programs: Programs<'_>,
+) -> Result<(), Error> {
     let mut ffmpeg = ffmpeg();
     ffmpeg.args(["-stream_loop", "-1", "-i"]).arg(once);
     ffmpeg.args(["-t", &seconds.to_string(), "-c", "copy", "-map", "0"]);
     if layout.is_fragmented() {
         ffmpeg.args(["-movflags", "frag_keyframe+empty_moov+default_base_moof"]);
     }
-    finish(ffmpeg.arg(file), "ffmpeg")
+    programs.finish(ffmpeg.arg(file), "ffmpeg")
 }
 
 fn ffmpeg() -> Command {
@@ -188,13 +223,21 @@ fn ffmpeg() -> Command {
     ffmpeg
 }
 
-/// Runs a command to its end.
-fn finish(command: &mut Command, name: &str) -> Result<(), Error> {
-    let process = Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
-    match process.finish() {
-        Some(status) if status.success() => Ok(()),
-        Some(status) => Err(Error::Lacking(format!("{name} failed: {status}"))),
-        None => Err(Error::Lacking(format!("{name} failed: its exit status is unknown"))),
+impl Programs<'_> {
+    /// Runs a command to its end, or until no title is needed any more.
+    fn finish(self, command: &mut Command, name: &str) -> Result<(), Error> {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = Process::start(quiet)?;
+        let status = loop {
+            if let Some(status) = process.ended() {
+                break status;
+            }
+            if self.stop.load(Relaxed) {
+                return Err(Error::Lacking(format!("{name} was stopped")));
+            }
+            sleep(POLL);
+        };
+        if status.success() { Ok(()) } else { Err(Error::Lacking(format!("{name} failed: {status}"))) }
     }
 }
 

@@ -12,7 +12,8 @@ pub use record::{Record, Records};
 pub use usage::Tcp;
 
 use crate::{
-    Error, content,
+    Error,
+    content::{self, Programs},
     function::{Function, is_bucket},
     graph::Graph,
     machine::ProcessorTime,
@@ -82,12 +83,11 @@ impl Driver<'_> {
         fs::create_dir_all(&self.run).map_err(|error| Error::file(&self.run, &error))?;
         let mut records = Records::open(&self.run)?;
         for plan in plans {
-            for ((name, layout), title) in &plan.titles {
-                let place = content::make(&self.content, name, *layout, title, &self.program)?;
-                for choice in &plan.choices {
-                    content::add_paths(&place, choice, &self.program)?;
-                }
+            let made = self.make_titles(plan);
+            if self.stop.load(Relaxed) {
+                break;
             }
+            made?;
             let mut measure = |cell: &Cell, repeat| {
                 if self.lacks(cell).is_some() {
                     return None;
@@ -98,6 +98,18 @@ impl Driver<'_> {
             blocks::measure(plan, seed, &mut records, self.stop, &mut measure, self.needs_more, report)?;
         }
         Ok(records)
+    }
+
+    /// Makes the titles of an experiment, and the paths of all segments that it requests.
+    fn make_titles(&self, plan: &Planned) -> Result<(), Error> {
+        let programs = Programs { latemux: &self.program, stop: self.stop };
+        for ((name, layout), title) in &plan.titles {
+            let place = content::make(&self.content, name, *layout, title, programs)?;
+            for choice in &plan.choices {
+                content::add_paths(&place, choice, programs)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the reason why a cell cannot be measured on this machine, if there is one.

@@ -1,11 +1,13 @@
 //! The titles that `latemux lab run` makes.
 
 use latemux_lab::{
-    content::make,
+    content::{Programs, make},
     experiment::{Layout, Title},
 };
 use latemux_testmedia::process::tool;
-use std::{collections::BTreeMap, fs, path::Path, process::Command, time::SystemTime};
+use std::{
+    collections::BTreeMap, fs, path::Path, process::Command, sync::atomic::AtomicBool, time::SystemTime,
+};
 
 /// Returns the encodings in the folder of a title, with the time of each one.
 fn encodings(titles: &Path) -> BTreeMap<String, SystemTime> {
@@ -38,8 +40,10 @@ fn each_layout_and_length_was_encoded_again() {
         video: ["20kbit/s", "40kbit/s"].map(str::to_owned).to_vec(),
         audio: "32kbit/s".to_owned(),
     };
+    let stop = AtomicBool::new(false);
+    let programs = Programs { latemux, stop: &stop };
     let made = |layout, seconds, gop| {
-        let place = make(folder.path(), "t", layout, &title(seconds, gop), latemux).unwrap();
+        let place = make(folder.path(), "t", layout, &title(seconds, gop), programs).unwrap();
         packets(&place.join("video-1.mp4"))
     };
     let first = made(Layout::Mp4, 24, 48);
@@ -53,4 +57,25 @@ fn each_layout_and_length_was_encoded_again() {
     made(Layout::Mp4, 24, 24);
     let other = encodings(&folder.path().join("t"));
     assert_eq!(other.len(), 4, "another interval of sync samples needs other encodings");
+}
+
+#[test]
+fn a_stop_waited_until_a_title_was_encoded() {
+    if tool("ffmpeg").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let programs = Programs { latemux: Path::new("none"), stop: &AtomicBool::new(true) };
+    let title = Title {
+        description: "x".to_owned(),
+        seconds: 24,
+        size: [3840, 2160],
+        frames: 60,
+        gop: 120,
+        video: vec!["20Mbit/s".to_owned()],
+        audio: "32kbit/s".to_owned(),
+    };
+    let error = make(folder.path(), "t", Layout::Mp4, &title, programs).unwrap_err();
+    assert_eq!(error.to_string(), "ffmpeg was stopped");
+    assert_eq!(fs::read_dir(folder.path().join("t")).unwrap().count(), 0, "a part of the title is left");
 }

@@ -1,5 +1,6 @@
 //! The paths that a client of a title requests, by format.
 
+use super::Programs;
 use crate::{
     Error,
     function::{FORMATS, Parameters},
@@ -145,12 +146,12 @@ fn file(place: &Path, format: &str, choice: &Choice) -> PathBuf {
 
 /// Writes the paths of all formats of a choice beside the files of a title. Keeps those that are
 /// there already.
-pub(super) fn write_all(place: &Path, choice: &Choice, latemux: &Path) -> Result<(), Error> {
+pub(super) fn write_all(place: &Path, choice: &Choice, programs: Programs<'_>) -> Result<(), Error> {
     if choice.formats().iter().all(|format| file(place, format, choice).exists()) {
         return Ok(());
     }
     let address = http::free_address().map_err(|error| Error::Lacking(format!("no free port: {error}")))?;
-    let mut serve = command(latemux);
+    let mut serve = command(programs.latemux);
     serve.arg("serve").arg(place).args(["--listen", &address.to_string(), "--no-page"]);
     serve.args(choice.duration.iter().flat_map(|duration| ["--segment-duration", duration]));
     serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -162,13 +163,13 @@ pub(super) fn write_all(place: &Path, choice: &Choice, latemux: &Path) -> Result
         }
         sleep(Duration::from_millis(20));
     }
-    choice.formats().iter().try_for_each(|format| write(place, latemux, address, format, choice))
+    choice.formats().iter().try_for_each(|format| write(place, programs, address, format, choice))
 }
 
 /// Writes the paths of one format: those that `latemux capture` requests.
 fn write(
     place: &Path,
-    latemux: &Path,
+    programs: Programs<'_>,
     origin: SocketAddr,
     format: &str,
     choice: &Choice,
@@ -187,14 +188,14 @@ fn write(
     fs::create_dir_all(&part).map_err(|error| Error::file(&part, &error))?;
     let trace = part.join("trace.jsonl");
     let media = part.join("capture.mp4");
-    let mut capture = command(latemux);
+    let mut capture = command(programs.latemux);
     capture
         .args(["capture", &format!("http://{origin}{manifest}{query}"), "-o"])
         .arg(&media)
         .arg("--trace")
         .arg(&trace)
         .args(["--rate", if choice.is_lowest { "min" } else { "max" }]);
-    super::finish(&mut capture, "latemux capture")?;
+    programs.finish(&mut capture, "latemux capture")?;
     let text = fs::read_to_string(&trace).map_err(|error| Error::file(&trace, &error))?;
     let requests = text.lines().filter_map(|line| serde_json::from_str::<Request>(line).ok());
     let requests: Vec<Request> = requests.filter(|request| request.what == "segment").collect();
