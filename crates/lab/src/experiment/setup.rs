@@ -9,6 +9,9 @@ use crate::{
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::Path};
 
+/// The most origins that one entry stands for: the inputs of a balancer.
+const MAX_ORIGINS: u16 = 16;
+
 /// A chain of functions, each of which reads from the one before it unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +38,9 @@ pub struct Entry {
     pub host: Option<String>,
     /// The functions that it reads from [default: the one before it].
     pub from: Option<Vec<String>>,
+    /// The number of origins that this entry stands for. With several, they are called `ID-1`,
+    /// `ID-2` and so on, and whoever reads from the entry reads from all of them.
+    pub count: Option<u16>,
     /// The parameters.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, Scalar>,
@@ -53,14 +59,18 @@ impl Setup {
     /// are numbered in the order of its readers.
     ///
     /// # Errors
-    /// If a function is unknown, has no host, or is a link with a host.
+    /// If a function is unknown, has no host, is a link with a host, or has a `count` that it does
+    /// not take.
     pub fn functions(&self) -> Result<(Vec<Node>, Vec<Connection>), Error> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut connections: Vec<Connection> = Vec::new();
-        for entry in &self.chain {
+        // The functions that each entry stands for.
+        let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (index, entry) in self.chain.iter().enumerate() {
             let id = &entry.id;
             let name = entry.function.as_ref().unwrap_or(id);
             let function = Function::named(name).map_err(|error| error.within(id))?;
+            let ids = entry.ids(function)?;
             match (&entry.host, function.has_host()) {
                 (None, true) => return Err(Error::invalid(format!("'{id}' needs a host"))),
                 (Some(_), false) => {
@@ -68,16 +78,38 @@ impl Setup {
                 }
                 _ => {}
             }
-            let before = || nodes.last().map(|node| node.id.clone()).into_iter().collect();
-            for from in entry.from.clone().unwrap_or_else(before) {
-                let port = connections.iter().filter(|connection| connection.from == from).count();
-                connections.push(Connection { from, port, to: id.clone() });
-            }
+            let before = || self.chain[..index].last().map(|entry| entry.id.clone()).into_iter().collect();
+            let stated = entry.from.clone().unwrap_or_else(before);
             let parameters: Parameters =
                 entry.parameters.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
-            nodes.push(Node { id: id.clone(), function, host: entry.host.clone(), parameters });
+            for to in &ids {
+                // An unknown name is refused with the whole graph.
+                let from = stated.iter().flat_map(|id| all.get(&**id).cloned().unwrap_or(vec![id.clone()]));
+                for from in from {
+                    let port = connections.iter().filter(|connection| connection.from == from).count();
+                    connections.push(Connection { from, port, to: to.clone() });
+                }
+                let host = entry.host.clone();
+                nodes.push(Node { id: to.clone(), function, host, parameters: parameters.clone() });
+            }
+            all.insert(id, ids);
         }
         Ok((nodes, connections))
+    }
+}
+
+impl Entry {
+    /// Returns the names of the functions that the entry stands for.
+    fn ids(&self, function: Function) -> Result<Vec<String>, Error> {
+        let id = &self.id;
+        match self.count {
+            None | Some(1) => Ok(vec![id.clone()]),
+            Some(_) if function != Function::Origin => {
+                Err(Error::invalid(format!("'{id}' has a count, which only origins take")))
+            }
+            Some(count @ 2..=MAX_ORIGINS) => Ok((1..=count).map(|number| format!("{id}-{number}")).collect()),
+            Some(_) => Err(Error::invalid(format!("'{id}': count must be from 1 to {MAX_ORIGINS}"))),
+        }
     }
 }
 
@@ -113,6 +145,28 @@ mod tests {
         .unwrap();
         let ports: Vec<_> = connections.iter().map(|c| (c.from.as_str(), c.port)).collect();
         assert_eq!(ports, [("storage", 0), ("storage", 1), ("one", 0), ("two", 0)]);
+    }
+
+    #[test]
+    fn one_entry_can_stand_for_several_origins() {
+        let (nodes, connections) = functions(
+            "{ id = 'storage', host = 'a' }, { id = 'origin', host = 'b', count = 2, config = 'ipp' },
+             { id = 'balance', host = 'b', mode = 'hash' }, { id = 'load', host = 'c' }",
+        )
+        .unwrap();
+        let ids: Vec<_> = nodes.iter().map(|node| node.id.as_str()).collect();
+        assert_eq!(ids, ["storage", "origin-1", "origin-2", "balance", "load"]);
+        assert!(nodes[1..3].iter().all(|node| node.parameters["config"] == "ipp"));
+        assert!(!nodes[1].parameters.contains_key("count"));
+        let pairs: Vec<_> = connections.iter().map(|c| (c.from.as_str(), c.port, c.to.as_str())).collect();
+        let to_origins = [("storage", 0, "origin-1"), ("storage", 1, "origin-2")];
+        let others = [("origin-1", 0, "balance"), ("origin-2", 0, "balance"), ("balance", 0, "load")];
+        assert_eq!(pairs, [&to_origins[..], &others].concat());
+        let error = functions("{ id = 'origin', host = 'b', count = 17 }").unwrap_err();
+        assert_eq!(error, "'origin': count must be from 1 to 16");
+        let error = functions("{ id = 'cache', host = 'b', count = 2 }").unwrap_err();
+        assert_eq!(error, "'cache' has a count, which only origins take");
+        assert!(functions("{ id = 'origin', host = 'b', count = 0 }").is_err());
     }
 
     #[test]
