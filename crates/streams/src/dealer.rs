@@ -461,3 +461,7 @@ impl Dealer {
 #[cfg(test)]
 #[path = "dealer_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "dealer_failure_tests.rs"]
+mod failure_tests;
