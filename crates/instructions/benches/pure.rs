@@ -339,6 +339,7 @@ type Costly = Result<(Title, Result<Planned, PackError>), IndexError>;
 #[bench::single(costly("single"), "hls")]
 #[bench::sound(costly("sound"), "hls")]
 #[bench::sparse(costly("sparse"), "hls")]
+#[bench::stills(costly("stills"), "dash")]
 #[bench::sync(costly("sync"), "iframes")]
 #[bench::targets(costly("targets"), "hls")]
 #[bench::tracks(costly("tracks"), "dash")]

@@ -25,13 +25,14 @@ pub(super) fn with_boundaries_of_sound(
     let target_nanos = i128::try_from(target.as_nanos()).unwrap_or(i128::MAX / 2);
     let is_long = |from: Time, until: Time| nanos(until) - nanos(from) > target_nanos.saturating_mul(2);
     let mut points = CutPoints::new(audio);
+    let mut counts: Vec<FrameCount<'_>> = videos.iter().map(|cut| FrameCount::new(cut.track)).collect();
     let mut all = Vec::with_capacity(starts.len());
     let ends = starts.iter().copied().skip(1).chain([end]);
     for (&from, until) in starts.iter().zip(ends) {
         all.push(from);
         if all.len() <= MAX_SEGMENTS
             && is_long(from, until)
-            && videos.iter().all(|cut| is_still(cut.track, from, until))
+            && counts.iter_mut().all(|count| count.is_still(from, until))
         {
             // Half a target duration is left for the last segment.
             let mut inner = own_boundaries(&mut points, from, until, target);
@@ -47,14 +48,33 @@ pub(super) fn with_boundaries_of_sound(
 /// Players do not buffer everything if sound has many segments: they would wait for ever.
 const FEWEST_FRAMES: u32 = 16;
 
-/// Returns true if a track shows about one frame a second or fewer between two times, but not so
-/// few that players wait for the end of the stream. False for fragments, whose samples are not
-/// known.
-fn is_still(track: &Track, from: Time, until: Time) -> bool {
-    let Samples::Table(table) = &track.samples else { return false };
-    let ticks = |time: Time| time.in_scale(track.timescale, Round::Nearest);
-    let decoded_before = |time: Time| table.decoded_until(ticks(time) + track.presentation.media_time - 1);
-    let frames = decoded_before(until).saturating_sub(decoded_before(from));
-    let seconds = (ticks(until) - ticks(from)) / i64::from(track.timescale.get());
-    frames >= FEWEST_FRAMES && i64::from(frames) <= seconds + 1
+/// Counts the frames of a track between times.
+struct FrameCount<'a> {
+    track: &'a Track,
+    /// The time up to which frames were counted last, and their number. Each segment begins where
+    /// the one before it ends, and a count reads a part of a packed column.
+    last: Option<(Time, u32)>,
+}
+
+impl<'a> FrameCount<'a> {
+    fn new(track: &'a Track) -> Self {
+        Self { track, last: None }
+    }
+
+    /// Returns true if the track shows about one frame a second or fewer between two times, but not
+    /// so few that players wait for the end of the stream. False for fragments, whose samples are
+    /// not known.
+    fn is_still(&mut self, from: Time, until: Time) -> bool {
+        let Samples::Table(table) = &self.track.samples else { return false };
+        let ticks = |time: Time| time.in_scale(self.track.timescale, Round::Nearest);
+        let decoded_before =
+            |time: Time| table.decoded_until(ticks(time) + self.track.presentation.media_time - 1);
+        let known = self.last.filter(|(time, _)| *time == from).map(|(_, count)| count);
+        let before = known.unwrap_or_else(|| decoded_before(from));
+        let after = decoded_before(until);
+        let frames = after.saturating_sub(before);
+        let seconds = (ticks(until) - ticks(from)) / i64::from(self.track.timescale.get());
+        self.last = Some((until, after));
+        frames >= FEWEST_FRAMES && i64::from(frames) <= seconds + 1
+    }
 }

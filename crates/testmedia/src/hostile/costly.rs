@@ -62,6 +62,12 @@ pub fn recipes() -> Vec<(&'static str, Vec<u8>)> {
         2, 144, 31, 0, 1, 58, 88, 1, 1, 167, 5, 2, 1, 0, 58, 1, 0, 58, 157, 0, 0, 0, 156, 37, 129, 0, 1, 2,
         10, 1, 2, 3, 0, 0, 129, 111, 0, 0,
     ];
+    /// 61 tracks of sound, and one of video with 294,912 samples, whose frames were counted twice
+    /// for each segment.
+    const STILLS: &[u8] = &[
+        2, 144, 31, 127, 1, 58, 72, 1, 1, 167, 5, 2, 1, 0, 58, 0, 124, 154, 157, 0, 0, 0, 156, 37, 129, 0, 1,
+        2, 10, 125, 2, 3, 0, 0, 129, 111, 10, 0,
+    ];
     vec![
         // A thousand `moof`s of 65,536 samples without bytes.
         ("bare", [&[156, 0], FRAGMENTED, &[0, 63, 1, 1, 1, 112, 0, 0, 1, 0, 112]].concat()),
@@ -76,6 +82,7 @@ pub fn recipes() -> Vec<(&'static str, Vec<u8>)> {
         ("single", SINGLE.to_vec()),
         ("sound", SOUND.to_vec()),
         ("sparse", SPARSE.to_vec()),
+        ("stills", STILLS.to_vec()),
         ("sync", SYNC.to_vec()),
         ("targets", TARGETS.to_vec()),
         ("tracks", [&[1, 142], &[63, 3, 16, 140, 0, 1, 1, 1, 1, 0, 0, 255, 2, 0, 0][..]].concat()),
