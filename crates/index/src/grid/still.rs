@@ -78,3 +78,30 @@ impl<'a> FrameCount<'a> {
         frames >= FEWEST_FRAMES && i64::from(frames) <= seconds + 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{media::TrackKind, title::grid_tests};
+
+    /// Frames of a second from 0 s and from 24 s on, and 25 frames a second between.
+    #[test]
+    fn frames_are_counted_from_the_start_of_each_segment() {
+        let mut samples = grid_tests::frames(140, 25, 1);
+        let mut time = 0;
+        for (number, sample) in samples.iter_mut().enumerate() {
+            sample.duration = if (20..120).contains(&number) { 1 } else { 25 };
+            sample.decode_time = time;
+            time += i64::from(sample.duration);
+        }
+        let track = grid_tests::table_track(TrackKind::Video, 25, 0, &samples);
+        let seconds = |seconds: i64| Time::new(seconds * 25, track.timescale);
+        let mut count = FrameCount::new(&track);
+        // The second segment is not asked about, as if it was short.
+        assert!(count.is_still(seconds(0), seconds(20)));
+        assert!(count.is_still(seconds(24), seconds(44)));
+        let mut count = FrameCount::new(&track);
+        assert!(!count.is_still(seconds(20), seconds(24)));
+        assert!(count.is_still(seconds(24), seconds(44)));
+    }
+}

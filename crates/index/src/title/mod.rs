@@ -390,8 +390,8 @@ const MAX_VIDEO_TRACKS: usize = 64;
 const MAX_TRACKS: usize = 1024;
 /// Largest number of samples of the longest audio track, counted once for each video track, in a
 /// title without bytes. Each byte of its objects adds one. HLS with TS and HDS read the audio again
-/// for each video track whose segments differ. Real audio has more bytes a sample than a title may
-/// have video tracks.
+/// for each video track whose segments differ. A real video has more bytes than the audio beside it
+/// has samples.
 const MAX_AUDIO_BESIDE: u64 = 500_000;
 
 /// Checks the number of tracks of a title, and that of the samples of audio beside video.
@@ -442,4 +442,4 @@ fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u1
 }
 
 #[cfg(test)]
-mod grid_tests;
+pub(crate) mod grid_tests;

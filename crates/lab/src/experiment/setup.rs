@@ -9,9 +9,6 @@ use crate::{
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::Path};
 
-/// The most origins that one entry stands for: the inputs of a balancer.
-const MAX_ORIGINS: u16 = 16;
-
 /// A chain of functions, each of which reads from the one before it unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,7 +37,7 @@ pub struct Entry {
     pub from: Option<Vec<String>>,
     /// The number of origins that this entry stands for. With several, they are called `ID-1`,
     /// `ID-2` and so on, and whoever reads from the entry reads from all of them.
-    pub count: Option<u16>,
+    pub count: Option<usize>,
     /// The parameters.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, Scalar>,
@@ -102,13 +99,16 @@ impl Entry {
     /// Returns the names of the functions that the entry stands for.
     fn ids(&self, function: Function) -> Result<Vec<String>, Error> {
         let id = &self.id;
+        let (_, most) = Function::Balance.inputs();
         match self.count {
             None | Some(1) => Ok(vec![id.clone()]),
             Some(_) if function != Function::Origin => {
                 Err(Error::invalid(format!("'{id}' has a count, which only origins take")))
             }
-            Some(count @ 2..=MAX_ORIGINS) => Ok((1..=count).map(|number| format!("{id}-{number}")).collect()),
-            Some(_) => Err(Error::invalid(format!("'{id}': count must be from 1 to {MAX_ORIGINS}"))),
+            Some(count) if (2..=most).contains(&count) => {
+                Ok((1..=count).map(|number| format!("{id}-{number}")).collect())
+            }
+            Some(_) => Err(Error::invalid(format!("'{id}': count must be from 1 to {most}"))),
         }
     }
 }

@@ -208,6 +208,7 @@ fn what_is_not_derived_is_refused() {
         (load(NOTHING, &["exact"], &[list]), "caches with mode = 'exact'"),
         (load(NOTHING, &[], &[list, ("connections", "2")]), "loads with several titles or connections"),
         (load(NOTHING, &[], &[list, ("copies", "2")]), "loads with several titles or connections"),
+        (load(NOTHING, &[], &[list, ("joined", "6s")]), "loads with joined segments"),
         (load(NOTHING, &["ism"], &[list, ("before", "")]), "their caches are empty at first"),
         (load(NOTHING, &[], &[("kind", "sequence")]), "loads whose number of requests is not known"),
         (load(NOTHING, &[], &[list, ("duration", "5s")]), "loads whose number of requests is not known"),
